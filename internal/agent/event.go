@@ -1,0 +1,74 @@
+package agent
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EventKind names what an Event tells.
+type EventKind string
+
+// The kinds of events. Delta is announced but not stored.
+const (
+	EventAccepted  EventKind = "accepted"         // Data: AcceptedEvent
+	EventState     EventKind = "state"            // Data: StateEvent
+	EventThought   EventKind = "thought"          // Data: ThoughtEvent, a whole model reply
+	EventDelta     EventKind = "delta"            // Data: DeltaEvent, a piece of a reply being written
+	EventStep      EventKind = "step"             // Data: StepEvent, an action and what came of it
+	EventConfirm   EventKind = "confirm_required" // Data: Confirmation
+	EventConfirmed EventKind = "confirmed"        // Data: Answer
+	EventDone      EventKind = "done"             // Data: TaskResult without steps
+)
+
+// Event is what a watcher of a session sees. Seq grows by one per session,
+// without gaps; a delta has none (0).
+type Event struct {
+	Session string          `json:"session"`
+	Seq     int64           `json:"seq,omitempty"`
+	RunID   string          `json:"run_id"`
+	Kind    EventKind       `json:"kind"`
+	At      time.Time       `json:"at"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// AcceptedEvent tells that a session took a task.
+type AcceptedEvent struct {
+	Task    string `json:"task"`
+	Browser string `json:"browser"`
+}
+
+// StateEvent tells that a run entered a state.
+type StateEvent struct {
+	Status Status `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// ThoughtEvent is a model's whole reply. Attempt grows when a call had to be
+// repeated; text of earlier attempts is void.
+type ThoughtEvent struct {
+	Step    int    `json:"step"`
+	Model   string `json:"model,omitempty"`
+	Text    string `json:"text,omitempty"`
+	Calls   []Call `json:"calls,omitempty"`
+	Usage   Usage  `json:"usage"`
+	TookMS  int64  `json:"took_ms"`
+	Attempt int    `json:"attempt,omitempty"`
+}
+
+// DeltaEvent is a piece of a reply being written.
+type DeltaEvent struct {
+	Step    int    `json:"step"`
+	Attempt int    `json:"attempt"`
+	Text    string `json:"text"`
+}
+
+// StepEvent tells what came of an action.
+type StepEvent struct {
+	Step        int     `json:"step"`
+	Call        Call    `json:"call"`
+	Outcome     Outcome `json:"outcome"`
+	Code        string  `json:"code,omitempty"`
+	Observation string  `json:"observation,omitempty"` // the beginning
+	Page        Page    `json:"page,omitzero"`
+	DurationMS  int64   `json:"duration_ms"`
+}

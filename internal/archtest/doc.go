@@ -1,0 +1,3 @@
+// Package archtest holds the project's shape as tests: who may import whom,
+// and that every package says what it is for.
+package archtest

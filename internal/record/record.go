@@ -1,0 +1,125 @@
+// Package record is what activities and the store hand each other: the
+// written record of a run. It holds plain data only, so that neither needs to
+// know the other.
+package record
+
+import (
+	"errors"
+	"time"
+
+	"sgclaw/internal/agent"
+	"sgclaw/internal/critic"
+)
+
+// Errors that a store promises.
+var (
+	// ErrNotFound: there is no such run, session or confirmation.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the id was used before, for something else.
+	ErrConflict = errors.New("the id was used before for something else")
+	// ErrInvalid: what was given can never be recorded; the error says why.
+	ErrInvalid = errors.New("invalid input")
+	// ErrSuperseded: the run was rewound, and another execution goes on with
+	// it. Whoever gets this must stop.
+	ErrSuperseded = errors.New("the run was rewound and goes on elsewhere")
+)
+
+// Fence says in whose name something is written. A run is executed by a
+// chain of Temporal executions; an execution that is new to the run takes it
+// over, and whatever earlier executions wrote from Step on is set aside.
+type Fence struct {
+	RunID     string
+	Execution string // Temporal's id of the execution
+	Step      int
+}
+
+// Begin starts the record of a run.
+type Begin struct {
+	Session   string
+	Message   agent.Message
+	Settings  agent.Settings // every field filled
+	Browser   string
+	StartedAt time.Time
+}
+
+// Run is a run as the record has it.
+type Run struct {
+	ID        string
+	Session   string
+	Browser   string
+	Task      string
+	Status    agent.Status
+	Reason    string
+	Summary   string
+	Detail    string
+	Marker    string // random id that marks untrusted text in prompts
+	Origin    agent.Origin
+	Settings  agent.Settings
+	Usage     agent.Usage
+	Models    map[string]agent.Usage
+	Steps     int
+	CreatedAt time.Time
+	StartedAt time.Time
+	EndedAt   time.Time
+}
+
+// Thought is a model's reply on record.
+type Thought struct {
+	Text string
+	// Calls are what the reply asks for; ProviderIDs, of the same length,
+	// are the ids that the model gave them.
+	Calls       []agent.Call
+	ProviderIDs []string
+	Final       bool
+	GaveUp      bool
+	// Nudge is what to tell the model about a reply that was of no use.
+	Nudge   string
+	Usage   agent.Usage
+	Model   string
+	TookMS  int64
+	Attempt int
+}
+
+// Observation is an action and what came of it.
+type Observation struct {
+	Index   int // of the call in its reply
+	Call    agent.Call
+	Outcome agent.Outcome
+	Code    string
+	Text    string // whole, untrusted
+	Image   []byte
+	MIME    string
+	Page    agent.Page
+	TookMS  int64
+	// Signature identifies the action with its parameters, to see
+	// repetition.
+	Signature string
+}
+
+// Judge is called inside the transaction that records an observation: it
+// gets the signatures of the run's last actions, newest last and this one
+// included, and the breaker of the run's browser, and returns the breaker as
+// it shall stand and the verdict to keep.
+type Judge func(recent []string, b critic.Breaker) (critic.Breaker, critic.Verdict)
+
+// TurnKind says what a Turn is.
+type TurnKind string
+
+// The kinds of turns.
+const (
+	TurnTask        TurnKind = "task"
+	TurnInstruction TurnKind = "instruction"
+	TurnThought     TurnKind = "thought"
+	TurnObservation TurnKind = "observation"
+)
+
+// Turn is one entry of a run's conversation, in order. Text is set for tasks
+// and instructions.
+type Turn struct {
+	Kind        TurnKind
+	Step        int
+	Text        string
+	By          string
+	Thought     *Thought
+	Observation *Observation
+}
