@@ -1,0 +1,165 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+	"golang.org/x/sync/errgroup"
+
+	"sgclaw/internal/agent"
+	"sgclaw/workflows"
+)
+
+// inSession looks for a run that has no workflow yet: in the task's own
+// session, then in the inboxes of all sessions. It is StatusQueued, or
+// StatusAborted if it was dropped before it began; else ErrNotFound.
+func (c *Client) inSession(ctx context.Context, runID string) (Run, error) {
+	own := OwnSession(runID)
+	d, err := c.tc.DescribeWorkflow(ctx, workflows.SessionID(own), "")
+	if err = fault(ctx, "session "+own, err); err == nil {
+		m, err := c.mail(ctx, own, runID)
+		switch {
+		case err != nil:
+			return Run{}, err
+		case m.aborted:
+			return Run{RunID: runID, Session: own, Status: agent.StatusAborted}, nil
+		case m.arrived && d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			return Run{RunID: runID, Session: own, Status: agent.StatusQueued}, nil
+		}
+		return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return Run{}, err
+	}
+	queued, err := c.queued(ctx, func(id string) bool { return id == runID })
+	if err != nil {
+		return Run{}, err
+	}
+	if len(queued) > 0 {
+		return queued[0], nil
+	}
+	return c.droppedAnywhere(ctx, runID)
+}
+
+// droppedAnywhere looks for a dropped run in the histories of the open
+// sessions.
+func (c *Client) droppedAnywhere(ctx context.Context, runID string) (Run, error) {
+	keys, err := c.sessions(ctx)
+	if err != nil {
+		return Run{}, err
+	}
+	for _, key := range keys {
+		r, err := c.dropped(ctx, key, runID)
+		if !errors.Is(err, ErrNotFound) {
+			return r, err
+		}
+	}
+	return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
+}
+
+// dropped returns the run as aborted if the session let go of it unstarted;
+// else ErrNotFound.
+func (c *Client) dropped(ctx context.Context, session, runID string) (Run, error) {
+	m, err := c.mail(ctx, session, runID)
+	if err != nil {
+		return Run{}, err
+	}
+	if !m.aborted {
+		return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
+	}
+	return Run{RunID: runID, Session: session, Status: agent.StatusAborted}, nil
+}
+
+// maxSessions bounds how many sessions are asked what waits in them.
+const maxSessions = 100
+
+// queued asks the open sessions for the runs that wait in them and that want
+// accepts.
+func (c *Client) queued(ctx context.Context, want func(runID string) bool) ([]Run, error) {
+	keys, err := c.sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var mu sync.Mutex
+	var found []Run
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for _, key := range keys {
+		g.Go(func() error {
+			box, err := c.Inbox(gctx, key)
+			if errors.Is(err, ErrNotFound) {
+				return nil // closed since
+			}
+			if err != nil {
+				return err
+			}
+			ids := box.Queued
+			if box.Running != "" && want(box.Running) && !c.exists(gctx, box.Running) {
+				ids = append([]string{box.Running}, ids...) // about to begin
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				if want(id) {
+					found = append(found, Run{RunID: id, Session: key, Status: agent.StatusQueued})
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(found, func(a, b Run) int { return strings.Compare(a.Session, b.Session) })
+	return found, nil
+}
+
+// exists reports whether the run has a workflow.
+func (c *Client) exists(ctx context.Context, runID string) bool {
+	_, err := c.describe(ctx, runID)
+	return err == nil
+}
+
+type mail struct {
+	arrived bool // the message reached the session
+	aborted bool // and so did an abort of it
+}
+
+// mail reads from a session's history what was sent about a run. It works
+// without a worker.
+func (c *Client) mail(ctx context.Context, session, runID string) (mail, error) {
+	var m mail
+	dc := converter.GetDefaultDataConverter()
+	it := c.tc.GetWorkflowHistory(ctx, workflows.SessionID(session), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		e, err := it.Next()
+		if err != nil {
+			return m, fault(ctx, "history of session "+session, err)
+		}
+		switch a := e.GetAttributes().(type) {
+		case *historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes:
+			var in workflows.SessionInput
+			if dc.FromPayloads(a.WorkflowExecutionStartedEventAttributes.GetInput(), &in) == nil {
+				m.arrived = m.arrived || slices.ContainsFunc(in.Queue, func(q agent.Message) bool { return q.ID == runID })
+			}
+		case *historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes:
+			s := a.WorkflowExecutionSignaledEventAttributes
+			switch s.GetSignalName() {
+			case workflows.MessageSignal:
+				var msg agent.Message
+				m.arrived = m.arrived || dc.FromPayloads(s.GetInput(), &msg) == nil && msg.ID == runID
+			case workflows.AbortName:
+				var abort workflows.Abort
+				m.aborted = m.aborted || dc.FromPayloads(s.GetInput(), &abort) == nil && abort.RunID == runID
+			}
+		}
+	}
+	return m, nil
+}

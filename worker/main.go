@@ -1,0 +1,264 @@
+// Command worker hosts sgclaw's workflows and the activities that need the
+// model and the database. Any number of workers may run; a task goes on with
+// whichever is there. It brings the database's schema up to date when it
+// starts. Logs go to stderr.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"sgclaw/activities"
+	"sgclaw/internal/action"
+	"sgclaw/internal/build"
+	"sgclaw/internal/config"
+	"sgclaw/internal/critic"
+	"sgclaw/internal/durable"
+	"sgclaw/internal/llm"
+	"sgclaw/internal/llm/openai"
+	"sgclaw/internal/locale"
+	"sgclaw/internal/prompt"
+	"sgclaw/internal/store"
+	"sgclaw/internal/telemetry"
+	"sgclaw/workflows"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit status: 0 after an orderly end, 1 if the worker could
+// not start or go on, 2 if it was called wrongly or misconfigured.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	path := flags.String("config", "", "configuration file (default: $SGCLAW_CONFIG, else sgclaw.toml)")
+	show := flags.Bool("version", false, "print the version")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if *show {
+		fmt.Fprintln(stdout, "sgclaw worker", build.Version())
+		return 0
+	}
+	cfg, err := config.Load(config.Options{Path: *path, Env: env})
+	if err == nil {
+		err = cfg.RequireDatabase()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "worker:", err)
+		return 2
+	}
+	log := cfg.Logger(stderr)
+	for _, w := range cfg.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	if err := serve(ctx, log, cfg, env); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error("worker stopped", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// serve connects, works until ctx ends, and drains.
+func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []string) error {
+	getenv := lookup(env)
+	db, err := openStore(ctx, log, cfg)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var working atomic.Bool
+	tel, err := telemetry.Start(ctx, log, telemetry.Config{
+		Service: "worker", Addr: cfg.Worker.MetricsAddr, Getenv: getenv,
+		Ready: func(ctx context.Context) error {
+			if !working.Load() {
+				return errors.New("not connected to Temporal yet")
+			}
+			return db.Ping(ctx)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer tel.Close()
+	temporal, err := dial(ctx, log, cfg, tel)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	if err := temporal.EnsureSearchAttributes(ctx); err != nil {
+		// Without them tasks run and lists are poorer; an operator who may
+		// add them can do so at any time.
+		log.Warn("search attributes", "err", err)
+	}
+	agentActs, err := newAgent(log, cfg, getenv, db, temporal, tel)
+	if err != nil {
+		return err
+	}
+	worker.SetStickyWorkflowCacheSize(durable.StickyCacheSize)
+	opts := durable.WorkerOptions()
+	fatal := make(chan error, 1)
+	opts.OnFatalError = func(err error) { fatal <- err }
+	w := worker.New(temporal.Temporal(), workflows.AgentQueue, opts)
+	w.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+	w.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
+	w.RegisterWorkflow(workflows.Tell)
+	agentActs.Register(w)
+	if err := w.Start(); err != nil {
+		return fmt.Errorf("start worker: %w", err)
+	}
+	working.Store(true)
+	log.Info("working", "queue", workflows.AgentQueue, "temporal", cfg.Temporal.Address, "version", build.Version())
+	select {
+	case <-ctx.Done():
+		w.Stop()
+		return nil
+	case err := <-fatal:
+		return fmt.Errorf("worker: %w", err)
+	}
+}
+
+// newAgent joins the activities with what they need.
+func newAgent(log *slog.Logger, cfg *config.Config, getenv func(string) string, db *store.Store, temporal *durable.Client, tel *telemetry.Telemetry) (*activities.Agent, error) {
+	model, err := newModel(log, cfg)
+	if err != nil {
+		return nil, err
+	}
+	var template *prompt.Template
+	if p := cfg.Agent.SystemPromptTemplate; p != "" {
+		if template, err = prompt.Load(p); err != nil {
+			return nil, err
+		}
+	}
+	settings := cfg.Settings()
+	if settings.Locale == "" {
+		settings.Locale = locale.Detect(getenv)
+	}
+	return activities.NewAgent(log, db, model, temporal, tel, activities.AgentConfig{
+		Settings: settings, Snapshot: cfg.Agent.Observe == "snapshot", Browser: cfg.Browser.ID, Template: template,
+		MaxTokens: cfg.LLM.Config.MaxTokens, Temperature: cfg.LLM.Config.Temperature, Actions: action.Names(),
+		Critic: critic.Config{Breaker: critic.BreakerConfig{
+			FailureThreshold: cfg.CircuitBreaker.FailureThreshold, CooldownBase: cfg.CircuitBreaker.CooldownBaseSecs.Duration(),
+			CooldownMax: cfg.CircuitBreaker.CooldownMaxSecs.Duration(), ResetOnSuccess: cfg.CircuitBreaker.ResetOnSuccess,
+		}},
+	}), nil
+}
+
+// newModel returns the configured model, or nil with a warning: a worker
+// without one still takes tasks and says why they fail.
+func newModel(log *slog.Logger, cfg *config.Config) (llm.Model, error) {
+	if err := cfg.RequireModel(); err != nil {
+		log.Warn("no model", "err", err)
+		return nil, nil
+	}
+	key, err := cfg.ModelKey()
+	if err != nil {
+		return nil, err
+	}
+	return openai.New(openai.Config{
+		APIKey: key.Reveal(), BaseURL: cfg.LLM.BaseURL, Model: cfg.LLM.Model,
+		IdleTimeout: cfg.LLM.Config.IdleTimeoutSecs.Duration(), MaxContextTokens: cfg.LLM.Config.MaxContextTokens,
+	})
+}
+
+// Waits between attempts to reach the database and Temporal at the start.
+const (
+	retryFirst = 200 * time.Millisecond
+	retryMost  = 5 * time.Second
+)
+
+// openStore opens the database, waiting for it while it is away, and brings
+// its schema up to date.
+func openStore(ctx context.Context, log *slog.Logger, cfg *config.Config) (*store.Store, error) {
+	for wait := retryFirst; ; wait = min(wait*2, retryMost) {
+		db, err := store.Open(ctx, cfg.Database.URL.Reveal(), store.Options{MaxConns: cfg.Database.MaxConns, Log: log})
+		if err == nil {
+			if err = db.Migrate(ctx); err == nil {
+				return db, nil
+			}
+			db.Close()
+		}
+		if !store.Unavailable(err) {
+			return nil, err
+		}
+		log.Warn("database is away", "err", err)
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// dial connects to Temporal, waiting for it while it is away.
+func dial(ctx context.Context, log *slog.Logger, cfg *config.Config, tel *telemetry.Telemetry) (*durable.Client, error) {
+	key, err := cfg.TemporalKey()
+	if err != nil {
+		return nil, err
+	}
+	opts, err := durable.Options(log, durable.Config{
+		Address: cfg.Temporal.Address, Namespace: cfg.Temporal.Namespace, APIKey: key.Reveal(), TLS: cfg.Temporal.TLS,
+		CAFile: cfg.Temporal.TLSCAFile, CertFile: cfg.Temporal.TLSCertFile, KeyFile: cfg.Temporal.TLSKeyFile, ServerName: cfg.Temporal.TLSServerName,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opts.MetricsHandler = tel.MetricsHandler()
+	if opts.Interceptors, err = tel.Interceptors(); err != nil {
+		return nil, err
+	}
+	for wait := retryFirst; ; wait = min(wait*2, retryMost) {
+		c, err := client.DialContext(ctx, opts)
+		if err == nil {
+			return durable.New(log, c, cfg.Temporal.Namespace), nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		log.Warn("temporal is away", "address", cfg.Temporal.Address, "err", err)
+		if err := pause(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// lookup finds a variable in an environment; the last one counts, as it does
+// for a process.
+func lookup(env []string) func(string) string {
+	return func(name string) string {
+		value := ""
+		for _, kv := range env {
+			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+				value = v
+			}
+		}
+		return value
+	}
+}

@@ -1,0 +1,54 @@
+package workflows_test
+
+import (
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"sgclaw/activities"
+	"sgclaw/internal/agent"
+	"sgclaw/workflows"
+)
+
+type noShelf struct{}
+
+func (noShelf) Body(string) (agent.Body, error) { return agent.Body{}, nil }
+func (noShelf) Presence() activities.Presence   { return activities.Presence{} }
+
+// TestRecordedHistoriesReplay: a change that breaks one of these would break
+// runs that are under way somewhere.
+func TestRecordedHistoriesReplay(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		kind, _, _ := strings.Cut(filepath.Base(file), "-")
+		seen[kind] = true
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			r := worker.NewWorkflowReplayer()
+			if kind == "browser" {
+				// A pipehost's, which hosts no other.
+				r.RegisterWorkflowWithOptions((&workflows.Browser{Shelf: noShelf{}}).Run, workflow.RegisterOptions{Name: activities.BrowserWorkflow})
+			} else {
+				r.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
+				r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
+				r.RegisterWorkflow(workflows.Tell)
+			}
+			if err := r.ReplayWorkflowHistoryFromJSONFile(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, kind := range []string{"run", "session", "tell", "browser"} {
+		if !seen[kind] {
+			t.Errorf("no recorded history of a %s", kind)
+		}
+	}
+}
