@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sgclaw/internal/durable/durabletest"
+	"sgclaw/internal/temporaltest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"starter": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			code := run(ctx, os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr)
+			stop()
+			os.Exit(code)
+		},
+	})
+}
+
+// environment gives a script an environment in which nothing is configured.
+func environment(e *testscript.Env) error {
+	e.Setenv("LANG", "en_US.UTF-8")
+	e.Setenv("USER", "tester")
+	e.Setenv("HOME", e.WorkDir)
+	e.Setenv("SGCLAW_TEMPORAL_ADDRESS", "127.0.0.1:1")
+	return nil
+}
+
+// commands are what scripts can do besides testscript's own.
+func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"exits":     exits,
+		"jsonlines": jsonlines,
+		"until":     until,
+	}
+}
+
+// exits CODE COMMAND... checks an exit status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		var ok bool
+		if got, ok = status(err); !ok {
+			ts.Fatalf("%v", err)
+		}
+	}
+	if got != want {
+		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
+	}
+}
+
+func status(err error) (int, bool) {
+	s, ok := err.(interface{ ExitCode() int })
+	if !ok {
+		return 0, false
+	}
+	return s.ExitCode(), true
+}
+
+// jsonlines TYPE... checks that stdout is one JSON object per line, of these
+// types in this order; "TYPE*" stands for any number of them.
+func jsonlines(ts *testscript.TestScript, neg bool, args []string) {
+	var types []string
+	for _, line := range strings.Split(strings.TrimSuffix(ts.ReadFile("stdout"), "\n"), "\n") {
+		if line == "" {
+			continue
+		}
+		var v struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			ts.Fatalf("not JSON: %q", line)
+		}
+		types = append(types, v.Type)
+	}
+	i := 0
+	for _, want := range args {
+		if many, ok := strings.CutSuffix(want, "*"); ok {
+			for i < len(types) && types[i] == many {
+				i++
+			}
+			continue
+		}
+		if i == len(types) || types[i] != want {
+			ts.Fatalf("types are %v, want %v", types, args)
+		}
+		i++
+	}
+	if i < len(types) {
+		ts.Fatalf("types are %v, want %v", types, args)
+	}
+}
+
+// until PATTERN COMMAND... repeats a command until its stdout has the text.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if out := ts.ReadFile("stdout"); strings.Contains(out, args[0]) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("no %q within 20 s: %v", args[0], err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func TestOffline(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: filepath.Join("testdata", "offline"), Setup: environment, Cmds: commands()})
+}
+
+func TestLive(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "live"), Cmds: commands(),
+		Setup: func(e *testscript.Env) error {
+			if err := environment(e); err != nil {
+				return err
+			}
+			s := temporaltest.Start(t)
+			core := durabletest.New(t, s)
+			core.StartWorker(t)
+			core.StartBrowser(t, "b1")
+			e.Setenv("SGCLAW_TEMPORAL_ADDRESS", s.Address)
+			e.Setenv("SGCLAW_TEMPORAL_NAMESPACE", s.Namespace)
+			return nil
+		},
+	})
+}
