@@ -14,6 +14,7 @@ import (
 const (
 	AcceptName   = "accept"   // of a session: AcceptInput, AcceptResult
 	BeginName    = "begin"    // BeginInput, BeginResult
+	PrepareName  = "prepare"  // PrepareResult: fixes what the run is shown of its session's past
 	ThinkName    = "think"    // ThinkInput, ThinkResult
 	CriticName   = "critic"   // CriticInput, Verdict
 	StatusName   = "status"   // StatusInput
@@ -45,6 +46,9 @@ type AcceptInput struct {
 // a message from long ago, which is not run again.
 type AcceptResult struct {
 	Final bool `json:"final,omitempty"`
+	// Mode is what becomes of the message if a run is under way; empty is
+	// queue.
+	Mode agent.Mode `json:"mode,omitempty"`
 }
 
 // BeginInput starts the record of a run.
@@ -62,6 +66,18 @@ type BeginResult struct {
 	Snapshot bool `json:"snapshot,omitempty"`
 	// WaitMS is how long the browser's circuit breaker still cools.
 	WaitMS int64 `json:"wait_ms,omitempty"`
+}
+
+// PrepareResult tells what the run is shown of its session's past.
+type PrepareResult struct {
+	Messages int `json:"messages,omitempty"`
+	Tokens   int `json:"tokens,omitempty"` // of them and the summary
+	// Summarised: the model was asked to sum up what is older.
+	Summarised bool   `json:"summarised,omitempty"`
+	Usage      Tokens `json:"tok,omitzero"`
+	// Note is why there is less than there should be, e.g. the model could
+	// not be asked.
+	Note string `json:"note,omitempty"`
 }
 
 // ThinkInput asks for the model's next reply.

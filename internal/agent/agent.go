@@ -50,6 +50,7 @@ const (
 	ReasonBrowserGone    = "BROWSER_GONE"     // no browser came back within the configured time
 	ReasonGaveUp         = "GAVE_UP"          // the model itself said that it could not do the task
 	ReasonInternal       = "INTERNAL_UNKNOWN" // a fault of ours; the log has it
+	ReasonSteered        = "STEERED"          // the message was added to the run that was under way; the status is done
 )
 
 // Message is a task or a further instruction as it reaches a session.
@@ -62,6 +63,14 @@ type Message struct {
 	Text string `json:"text"`
 	// BrowserID names the browser to act in.
 	BrowserID string `json:"browser,omitempty"`
+	// Agent is the id of the configured agent that answers; empty is the
+	// session's, else the default one.
+	Agent string `json:"agent,omitempty"`
+	// Mode says what becomes of the message if the session is busy.
+	Mode Mode `json:"mode,omitempty"`
+	// Aside is what others said before it in the same chat, oldest first, at
+	// most MaxAside entries. It is untrusted.
+	Aside []Aside `json:"aside,omitempty"`
 	// Origin says who to answer.
 	Origin Origin `json:"origin,omitzero"`
 	// Settings override the worker's configuration for this run; zero
@@ -71,6 +80,33 @@ type Message struct {
 	At time.Time `json:"at,omitzero"`
 }
 
+// Mode says what becomes of a message to a session that has a run under way.
+type Mode string
+
+// The modes. Empty is what the session is set to, else its agent, else
+// queue.
+const (
+	ModeQueue     Mode = "queue"     // it waits for its turn
+	ModeSteer     Mode = "steer"     // it is added to the run as an instruction
+	ModeInterrupt Mode = "interrupt" // the run is aborted, and it comes next
+)
+
+// Valid reports whether m is a mode, or empty.
+func (m Mode) Valid() bool {
+	return m == "" || m == ModeQueue || m == ModeSteer || m == ModeInterrupt
+}
+
+// Aside is something that another person said in the same chat.
+type Aside struct {
+	Sender string    `json:"sender"`
+	Text   string    `json:"text"`
+	At     time.Time `json:"at,omitzero"`
+}
+
+// MaxAside bounds how many asides a message has (seed 004,
+// MAX_UNTRUSTED_HISTORY_ENTRIES).
+const MaxAside = 20
+
 // MaxInstruction bounds the text of a task or an instruction, in bytes.
 const MaxInstruction = 32 << 10
 
@@ -78,6 +114,8 @@ const MaxInstruction = 32 << 10
 type Origin struct {
 	// Kind is "cli", "pipe", "gateway", "channel" or "schedule".
 	Kind string `json:"kind,omitempty"`
+	// Channel is the channel that the message came by, e.g. "panel".
+	Channel string `json:"channel,omitempty"`
 	// User is who asked, as far as the origin knows.
 	User string `json:"user,omitempty"`
 	// TaskID is the browser's own id of a task submitted on the pipe.
@@ -102,6 +140,43 @@ type Settings struct {
 	RepeatLimit       int      `json:"repeat_limit,omitempty"`        // default 5 (seed 001 §2.6)
 	MaxTaskS          int      `json:"max_task_s,omitempty"`          // default 600 (seed 001 §2.6); waiting for people and browsers does not count
 	Locale            string   `json:"locale,omitempty"`              // "zh" or "en"
+
+	// Agent is the id of the agent that carries the run out.
+	Agent string `json:"agent,omitempty"`
+	// Model is asked; empty is the worker's.
+	Model string `json:"model,omitempty"`
+	// Actions are those that the agent may use; nil are all. Domains are the
+	// only ones that it may act on; nil leaves it to the browser's rules,
+	// which hold in any case.
+	Actions []string `json:"actions,omitempty"`
+	Domains []string `json:"domains,omitempty"`
+	// Context says what the run is shown besides its task.
+	Context ContextOptions `json:"context,omitzero"`
+}
+
+// Strategy says how much a run is shown besides its task (seed 003, context
+// strategies).
+type Strategy string
+
+// The strategies. Empty is Full.
+const (
+	StrategyFull   Strategy = "full"   // all there is
+	StrategyLite   Strategy = "lite"   // who it is, the time, the session; nothing of the past
+	StrategyCustom Strategy = "custom" // what ContextOptions say
+)
+
+// ContextOptions choose what a run is shown. The fields after Strategy hold
+// for StrategyCustom only, and there a false or empty one means just that.
+type ContextOptions struct {
+	Strategy Strategy `json:"strategy,omitempty"`
+	// IncludeHistory: what was said in the session before.
+	IncludeHistory bool `json:"include_history,omitempty"`
+	// IncludeRuntime: time, browser, channel, session.
+	IncludeRuntime bool `json:"include_runtime,omitempty"`
+	// IncludeTools are the only actions offered, if there are any;
+	// ExcludeTools are not offered.
+	IncludeTools []string `json:"include_tools,omitempty"`
+	ExcludeTools []string `json:"exclude_tools,omitempty"`
 }
 
 // Call is one tool call that the model asked for.
@@ -258,10 +333,18 @@ type Answer struct {
 	Approved  bool   `json:"approved"`
 	By        string `json:"by,omitempty"`
 	Note      string `json:"note,omitempty"`
+	// Scope, with a yes: "" for this time only, ScopeRun for every later
+	// action of the run that is asked about for the same reason: the same
+	// action by the same rule on an element of the same role and name in the
+	// same domain. Each is still granted, and recorded, by itself.
+	Scope string `json:"scope,omitempty"`
 	// Digest, when set, must be the confirmation's: a person who saw other
 	// parameters has not approved these.
 	Digest string `json:"digest,omitempty"`
 }
+
+// ScopeRun is the Answer.Scope of a yes that holds for the rest of the run.
+const ScopeRun = "run"
 
 // Step is one step of a run (seed 001 §2.2, StepRecord).
 type Step struct {

@@ -18,6 +18,8 @@ const (
 	EventConfirm   EventKind = "confirm_required" // Data: Confirmation
 	EventConfirmed EventKind = "confirmed"        // Data: Answer
 	EventDone      EventKind = "done"             // Data: TaskResult without steps
+	EventEntry     EventKind = "entry"            // Data: EntryEvent; RunID is the entry's id
+	EventSession   EventKind = "session"          // Data: SessionEvent; RunID is empty
 )
 
 // Event is what a watcher of a session sees. Seq grows by one per session,
@@ -71,4 +73,20 @@ type StepEvent struct {
 	Observation string  `json:"observation,omitempty"` // the beginning
 	Page        Page    `json:"page,omitzero"`
 	DurationMS  int64   `json:"duration_ms"`
+}
+
+// EntryEvent tells that something was added to a session's history that no
+// run said.
+type EntryEvent struct {
+	ID    string `json:"id"`
+	Role  string `json:"role"` // "user", "assistant", "tool" or "note"
+	Label string `json:"label,omitempty"`
+	Text  string `json:"text"`
+	By    string `json:"by,omitempty"`
+}
+
+// SessionEvent tells that somebody changed a session.
+type SessionEvent struct {
+	What string `json:"what"` // "patched", "reset", "deleted" or "compacted"
+	By   string `json:"by,omitempty"`
 }

@@ -4,6 +4,7 @@
 package record
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -61,6 +62,92 @@ type Run struct {
 	CreatedAt time.Time
 	StartedAt time.Time
 	EndedAt   time.Time
+}
+
+// Session is a conversation as the record has it.
+type Session struct {
+	Key       string
+	Agent     string // id; empty is the default agent
+	Settings  SessionSettings
+	LastSeq   int64 // of its newest event
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// Since is where its history begins: what was said before was reset.
+	Since time.Time
+	// Runs counts the runs since then, Active is the id of the one under way
+	// (or waiting to be), Queued how many wait.
+	Runs   int
+	Active string
+	Queued int
+	Usage  agent.Usage
+	// LastTask and LastText are the newest run's task and answer.
+	LastTask, LastText string
+}
+
+// SessionSettings are what people set for a session. Empty fields leave it
+// to the agent's configuration.
+type SessionSettings struct {
+	Label   string                `json:"label,omitempty"` // at most 200 bytes
+	Mode    agent.Mode            `json:"mode,omitempty"`
+	Model   string                `json:"model,omitempty"`
+	Browser string                `json:"browser,omitempty"`
+	Context *agent.ContextOptions `json:"context,omitempty"`
+}
+
+// Entry is a piece of a session's history that no run made.
+type Entry struct {
+	ID    string // unique in its session, chosen by the caller
+	Role  string // "user", "assistant", "tool" or "note"
+	Label string
+	Text  string
+	By    string
+	Data  json.RawMessage // what a transcript had besides
+	At    time.Time
+}
+
+// Past is what was said in a session, after its last reset and its newest
+// summary, oldest first.
+type Past struct {
+	Summary *Summary // nil if there is none
+	Parts   []Part
+}
+
+// Part is a whole run or an entry of a session's past.
+type Part struct {
+	ID    string // of the run or the entry
+	At    time.Time
+	Entry *Entry
+	// Run and Turns: what was said and done in it. Turns have no pictures.
+	Run   *Run
+	Turns []Turn
+}
+
+// Summary is what carries on the beginning of a long session.
+type Summary struct {
+	Text   string
+	UpTo   time.Time // of the last part that it covers
+	UpToID string
+	Model  string
+	Usage  agent.Usage
+	At     time.Time
+}
+
+// Context is what a run is shown of its session's past, fixed when it
+// begins.
+type Context struct {
+	Summary string        `json:"summary,omitempty"`
+	Turns   []ContextTurn `json:"turns,omitempty"`
+}
+
+// ContextTurn is one message of the past. A tool's answer follows the calls
+// that it answers.
+type ContextTurn struct {
+	Role   string        `json:"role"` // "user", "assistant", "tool" or "note"
+	Text   string        `json:"text,omitempty"`
+	Calls  []agent.Call  `json:"calls,omitempty"`   // of an assistant's
+	CallID string        `json:"call_id,omitempty"` // of a tool's
+	Done   agent.Outcome `json:"outcome,omitempty"` // of a tool's
+	At     time.Time     `json:"at,omitzero"`
 }
 
 // Thought is a model's reply on record.
