@@ -8,9 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
@@ -98,7 +100,24 @@ func (c *Core) StartBrowser(t testing.TB, id string) (stop func()) {
 	if _, err := tc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: queue, TaskQueue: queue}, activities.BrowserWorkflow); err != nil {
 		t.Fatal(err)
 	}
+	c.awaitOnline(t, tc, id)
 	return stop
+}
+
+// awaitOnline waits until whoever asks for browsers is told of this one.
+func (c *Core) awaitOnline(t testing.TB, tc client.Client, id string) {
+	t.Helper()
+	core := durable.New(temporaltest.Logger(t, slog.LevelError), tc, c.server.Namespace)
+	online := func(b durable.Browser) bool { return b.ID == id && b.Online }
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		browsers, err := core.Browsers(t.Context())
+		if err == nil && slices.ContainsFunc(browsers, online) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("browser %s is not online after 30 s: %+v, %v", id, browsers, err)
+		}
+	}
 }
 
 // A worker gets a connection of its own: each writes to the log of its test.
