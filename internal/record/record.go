@@ -56,6 +56,7 @@ type Run struct {
 	Marker    string // random id that marks untrusted text in prompts
 	Origin    agent.Origin
 	Settings  agent.Settings
+	Aside     []agent.Aside // what others said before the task, untrusted
 	Usage     agent.Usage
 	Models    map[string]agent.Usage
 	Steps     int
@@ -101,8 +102,24 @@ type Entry struct {
 	Label string
 	Text  string
 	By    string
-	Data  json.RawMessage // what a transcript had besides
+	Data  json.RawMessage // EntryData; empty if there is no more to say
 	At    time.Time
+}
+
+// EntryData is what an entry has besides its text.
+type EntryData struct {
+	Calls   []agent.Call  `json:"calls,omitempty"`   // of an assistant's
+	Call    *agent.Call   `json:"call,omitempty"`    // that a tool's entry answers
+	Outcome agent.Outcome `json:"outcome,omitempty"` // of a tool's
+	Code    string        `json:"code,omitempty"`    // of a tool's
+	Model   string        `json:"model,omitempty"`
+	Usage   agent.Usage   `json:"usage,omitzero"`
+	// RunID is the run that said it where it was exported.
+	RunID string `json:"run_id,omitempty"`
+	// Kind and Body are a line of a transcript that is no message: its type,
+	// and the line as it was.
+	Kind string          `json:"kind,omitempty"`
+	Body json.RawMessage `json:"body,omitempty"`
 }
 
 // Past is what was said in a session, after its last reset and its newest
@@ -147,7 +164,11 @@ type ContextTurn struct {
 	Calls  []agent.Call  `json:"calls,omitempty"`   // of an assistant's
 	CallID string        `json:"call_id,omitempty"` // of a tool's
 	Done   agent.Outcome `json:"outcome,omitempty"` // of a tool's
-	At     time.Time     `json:"at,omitzero"`
+	Code   string        `json:"code,omitempty"`    // of a tool's
+	// Cut is how many bytes of the text are left out; without any Text it
+	// was a view of a page, which is out of date.
+	Cut int       `json:"cut,omitempty"`
+	At  time.Time `json:"at,omitzero"`
 }
 
 // Thought is a model's reply on record.
