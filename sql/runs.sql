@@ -2,8 +2,8 @@
 INSERT INTO sessions (key) VALUES (@key) ON CONFLICT DO NOTHING;
 
 -- name: InsertRun :execrows
-INSERT INTO runs (id, session, task, browser, origin, asked, status)
-VALUES (@id, @session, @task, @browser, @origin, @asked, 'queued')
+INSERT INTO runs (id, session, task, browser, origin, asked, aside, status)
+VALUES (@id, @session, @task, @browser, @origin, @asked, @aside, 'queued')
 ON CONFLICT DO NOTHING;
 
 -- name: GetRun :one

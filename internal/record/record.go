@@ -75,13 +75,17 @@ type Session struct {
 	UpdatedAt time.Time
 	// Since is where its history begins: what was said before was reset.
 	Since time.Time
+	// DeletedAt is zero unless it was deleted and nobody has spoken in it
+	// since.
+	DeletedAt time.Time
 	// Runs counts the runs since then, Active is the id of the one under way
 	// (or waiting to be), Queued how many wait.
 	Runs   int
 	Active string
 	Queued int
 	Usage  agent.Usage
-	// LastTask and LastText are the newest run's task and answer.
+	// LastTask and LastText are the beginnings of the newest run's task and
+	// answer.
 	LastTask, LastText string
 }
 
@@ -131,7 +135,9 @@ type Past struct {
 
 // Part is a whole run or an entry of a session's past.
 type Part struct {
-	ID    string // of the run or the entry
+	ID string // of the run or the entry
+	// At is its place in the history: when the run ended or the entry was
+	// added.
 	At    time.Time
 	Entry *Entry
 	// Run and Turns: what was said and done in it. Turns have no pictures.
@@ -142,8 +148,8 @@ type Part struct {
 // Summary is what carries on the beginning of a long session.
 type Summary struct {
 	Text   string
-	UpTo   time.Time // of the last part that it covers
-	UpToID string
+	UpTo   time.Time // Part.At of the last part that it covers
+	UpToID string    // and its Part.ID
 	Model  string
 	Usage  agent.Usage
 	At     time.Time

@@ -151,7 +151,7 @@ func (s *Store) Turns(ctx context.Context, runID string) ([]record.Turn, error) 
 	return out, nil
 }
 
-// turns merges messages and steps, with the newest pictures.
+// turns returns messages and steps in order, with the newest pictures.
 func (t *tx) turns(ctx context.Context, runID string, images int) ([]record.Turn, error) {
 	messages, err := t.ListMessages(ctx, runID)
 	if err != nil {
@@ -171,6 +171,12 @@ func (t *tx) turns(ctx context.Context, runID string, images int) ([]record.Turn
 			pictures[r.ID] = r.Image
 		}
 	}
+	return merge(messages, steps, pictures)
+}
+
+// merge puts a run's messages and steps in order. pictures are by the row of
+// their step.
+func merge(messages []sqldb.Message, steps []sqldb.ListStepsRow, pictures map[int64][]byte) ([]record.Turn, error) {
 	out := make([]record.Turn, 0, len(messages)+len(steps))
 	observed := func(before int32) error {
 		for len(steps) > 0 && steps[0].Step < before {

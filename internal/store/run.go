@@ -49,11 +49,18 @@ func (t *tx) accept(ctx context.Context, session string, m agent.Message) (bool,
 	if err != nil {
 		return false, err
 	}
+	if len(m.Aside) > agent.MaxAside {
+		m.Aside = m.Aside[len(m.Aside)-agent.MaxAside:]
+	}
+	aside, err := encode(m.Aside)
+	if err != nil {
+		return false, err
+	}
 	if err := t.InsertSession(ctx, session); err != nil {
 		return false, err
 	}
 	n, err := t.InsertRun(ctx, sqldb.InsertRunParams{
-		ID: m.ID, Session: session, Task: m.Text, Browser: clean(m.BrowserID), Origin: origin, Asked: asked,
+		ID: m.ID, Session: session, Task: m.Text, Browser: clean(m.BrowserID), Origin: origin, Asked: asked, Aside: aside,
 	})
 	if err != nil {
 		return false, err
@@ -392,7 +399,7 @@ func toRun(row sqldb.Run) (record.Run, error) {
 	if row.Settings.Valid {
 		settings = row.Settings.RawMessage
 	}
-	if err := errors.Join(decode(row.Origin, &run.Origin), decode(settings, &run.Settings), decode(row.Models, &run.Models)); err != nil {
+	if err := errors.Join(decode(row.Origin, &run.Origin), decode(settings, &run.Settings), decode(row.Models, &run.Models), decode(row.Aside, &run.Aside)); err != nil {
 		return record.Run{}, fmt.Errorf("run %s: %w", row.ID, err)
 	}
 	if len(run.Models) == 0 {

@@ -33,11 +33,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.beginRunStmt, err = db.PrepareContext(ctx, beginRun); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginRun: %w", err)
 	}
+	if q.countSessionsStmt, err = db.PrepareContext(ctx, countSessions); err != nil {
+		return nil, fmt.Errorf("error preparing query CountSessions: %w", err)
+	}
 	if q.decideConfirmationStmt, err = db.PrepareContext(ctx, decideConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query DecideConfirmation: %w", err)
 	}
+	if q.deleteSessionStmt, err = db.PrepareContext(ctx, deleteSession); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSession: %w", err)
+	}
 	if q.ensureBreakerStmt, err = db.PrepareContext(ctx, ensureBreaker); err != nil {
 		return nil, fmt.Errorf("error preparing query EnsureBreaker: %w", err)
+	}
+	if q.ensureSessionStmt, err = db.PrepareContext(ctx, ensureSession); err != nil {
+		return nil, fmt.Errorf("error preparing query EnsureSession: %w", err)
 	}
 	if q.finishRunStmt, err = db.PrepareContext(ctx, finishRun); err != nil {
 		return nil, fmt.Errorf("error preparing query FinishRun: %w", err)
@@ -48,11 +57,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getConfirmationStmt, err = db.PrepareContext(ctx, getConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query GetConfirmation: %w", err)
 	}
+	if q.getContextStmt, err = db.PrepareContext(ctx, getContext); err != nil {
+		return nil, fmt.Errorf("error preparing query GetContext: %w", err)
+	}
+	if q.getEntryStmt, err = db.PrepareContext(ctx, getEntry); err != nil {
+		return nil, fmt.Errorf("error preparing query GetEntry: %w", err)
+	}
 	if q.getMessageStmt, err = db.PrepareContext(ctx, getMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMessage: %w", err)
 	}
 	if q.getRunStmt, err = db.PrepareContext(ctx, getRun); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRun: %w", err)
+	}
+	if q.getSessionStmt, err = db.PrepareContext(ctx, getSession); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSession: %w", err)
 	}
 	if q.getVerdictStmt, err = db.PrepareContext(ctx, getVerdict); err != nil {
 		return nil, fmt.Errorf("error preparing query GetVerdict: %w", err)
@@ -62,6 +80,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertConfirmationStmt, err = db.PrepareContext(ctx, insertConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertConfirmation: %w", err)
+	}
+	if q.insertContextStmt, err = db.PrepareContext(ctx, insertContext); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertContext: %w", err)
+	}
+	if q.insertEntryStmt, err = db.PrepareContext(ctx, insertEntry); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertEntry: %w", err)
 	}
 	if q.insertMessageStmt, err = db.PrepareContext(ctx, insertMessage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMessage: %w", err)
@@ -74,6 +98,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertStepStmt, err = db.PrepareContext(ctx, insertStep); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertStep: %w", err)
+	}
+	if q.insertSummaryStmt, err = db.PrepareContext(ctx, insertSummary); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertSummary: %w", err)
 	}
 	if q.insertThoughtStmt, err = db.PrepareContext(ctx, insertThought); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertThought: %w", err)
@@ -105,6 +132,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listRunsStmt, err = db.PrepareContext(ctx, listRuns); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRuns: %w", err)
 	}
+	if q.listSessionsStmt, err = db.PrepareContext(ctx, listSessions); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSessions: %w", err)
+	}
 	if q.listStepsStmt, err = db.PrepareContext(ctx, listSteps); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSteps: %w", err)
 	}
@@ -114,17 +144,35 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lockRunStmt, err = db.PrepareContext(ctx, lockRun); err != nil {
 		return nil, fmt.Errorf("error preparing query LockRun: %w", err)
 	}
+	if q.lockSessionStmt, err = db.PrepareContext(ctx, lockSession); err != nil {
+		return nil, fmt.Errorf("error preparing query LockSession: %w", err)
+	}
+	if q.messagesOfRunsStmt, err = db.PrepareContext(ctx, messagesOfRuns); err != nil {
+		return nil, fmt.Errorf("error preparing query MessagesOfRuns: %w", err)
+	}
+	if q.newestSummaryStmt, err = db.PrepareContext(ctx, newestSummary); err != nil {
+		return nil, fmt.Errorf("error preparing query NewestSummary: %w", err)
+	}
 	if q.notifyRunStmt, err = db.PrepareContext(ctx, notifyRun); err != nil {
 		return nil, fmt.Errorf("error preparing query NotifyRun: %w", err)
 	}
 	if q.openConfirmationStmt, err = db.PrepareContext(ctx, openConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query OpenConfirmation: %w", err)
 	}
+	if q.pastEntriesStmt, err = db.PrepareContext(ctx, pastEntries); err != nil {
+		return nil, fmt.Errorf("error preparing query PastEntries: %w", err)
+	}
+	if q.pastRunsStmt, err = db.PrepareContext(ctx, pastRuns); err != nil {
+		return nil, fmt.Errorf("error preparing query PastRuns: %w", err)
+	}
 	if q.recentSignaturesStmt, err = db.PrepareContext(ctx, recentSignatures); err != nil {
 		return nil, fmt.Errorf("error preparing query RecentSignatures: %w", err)
 	}
 	if q.resetBreakerStmt, err = db.PrepareContext(ctx, resetBreaker); err != nil {
 		return nil, fmt.Errorf("error preparing query ResetBreaker: %w", err)
+	}
+	if q.resetSessionStmt, err = db.PrepareContext(ctx, resetSession); err != nil {
+		return nil, fmt.Errorf("error preparing query ResetSession: %w", err)
 	}
 	if q.rewindConfirmationStmt, err = db.PrepareContext(ctx, rewindConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query RewindConfirmation: %w", err)
@@ -138,11 +186,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.rewindStepsStmt, err = db.PrepareContext(ctx, rewindSteps); err != nil {
 		return nil, fmt.Errorf("error preparing query RewindSteps: %w", err)
 	}
+	if q.sessionFiguresStmt, err = db.PrepareContext(ctx, sessionFigures); err != nil {
+		return nil, fmt.Errorf("error preparing query SessionFigures: %w", err)
+	}
 	if q.setBreakerStmt, err = db.PrepareContext(ctx, setBreaker); err != nil {
 		return nil, fmt.Errorf("error preparing query SetBreaker: %w", err)
 	}
 	if q.setRunStatusStmt, err = db.PrepareContext(ctx, setRunStatus); err != nil {
 		return nil, fmt.Errorf("error preparing query SetRunStatus: %w", err)
+	}
+	if q.setSessionAgentStmt, err = db.PrepareContext(ctx, setSessionAgent); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSessionAgent: %w", err)
+	}
+	if q.setSessionSettingsStmt, err = db.PrepareContext(ctx, setSessionSettings); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSessionSettings: %w", err)
 	}
 	if q.setThinkingStmt, err = db.PrepareContext(ctx, setThinking); err != nil {
 		return nil, fmt.Errorf("error preparing query SetThinking: %w", err)
@@ -152,6 +209,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.settleRunStmt, err = db.PrepareContext(ctx, settleRun); err != nil {
 		return nil, fmt.Errorf("error preparing query SettleRun: %w", err)
+	}
+	if q.stepsOfRunsStmt, err = db.PrepareContext(ctx, stepsOfRuns); err != nil {
+		return nil, fmt.Errorf("error preparing query StepsOfRuns: %w", err)
 	}
 	if q.takeOverStmt, err = db.PrepareContext(ctx, takeOver); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeOver: %w", err)
@@ -179,14 +239,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing beginRunStmt: %w", cerr)
 		}
 	}
+	if q.countSessionsStmt != nil {
+		if cerr := q.countSessionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countSessionsStmt: %w", cerr)
+		}
+	}
 	if q.decideConfirmationStmt != nil {
 		if cerr := q.decideConfirmationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing decideConfirmationStmt: %w", cerr)
 		}
 	}
+	if q.deleteSessionStmt != nil {
+		if cerr := q.deleteSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSessionStmt: %w", cerr)
+		}
+	}
 	if q.ensureBreakerStmt != nil {
 		if cerr := q.ensureBreakerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing ensureBreakerStmt: %w", cerr)
+		}
+	}
+	if q.ensureSessionStmt != nil {
+		if cerr := q.ensureSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing ensureSessionStmt: %w", cerr)
 		}
 	}
 	if q.finishRunStmt != nil {
@@ -204,6 +279,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getConfirmationStmt: %w", cerr)
 		}
 	}
+	if q.getContextStmt != nil {
+		if cerr := q.getContextStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getContextStmt: %w", cerr)
+		}
+	}
+	if q.getEntryStmt != nil {
+		if cerr := q.getEntryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getEntryStmt: %w", cerr)
+		}
+	}
 	if q.getMessageStmt != nil {
 		if cerr := q.getMessageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getMessageStmt: %w", cerr)
@@ -212,6 +297,11 @@ func (q *Queries) Close() error {
 	if q.getRunStmt != nil {
 		if cerr := q.getRunStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getRunStmt: %w", cerr)
+		}
+	}
+	if q.getSessionStmt != nil {
+		if cerr := q.getSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSessionStmt: %w", cerr)
 		}
 	}
 	if q.getVerdictStmt != nil {
@@ -227,6 +317,16 @@ func (q *Queries) Close() error {
 	if q.insertConfirmationStmt != nil {
 		if cerr := q.insertConfirmationStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertConfirmationStmt: %w", cerr)
+		}
+	}
+	if q.insertContextStmt != nil {
+		if cerr := q.insertContextStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertContextStmt: %w", cerr)
+		}
+	}
+	if q.insertEntryStmt != nil {
+		if cerr := q.insertEntryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertEntryStmt: %w", cerr)
 		}
 	}
 	if q.insertMessageStmt != nil {
@@ -247,6 +347,11 @@ func (q *Queries) Close() error {
 	if q.insertStepStmt != nil {
 		if cerr := q.insertStepStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertStepStmt: %w", cerr)
+		}
+	}
+	if q.insertSummaryStmt != nil {
+		if cerr := q.insertSummaryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertSummaryStmt: %w", cerr)
 		}
 	}
 	if q.insertThoughtStmt != nil {
@@ -299,6 +404,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listRunsStmt: %w", cerr)
 		}
 	}
+	if q.listSessionsStmt != nil {
+		if cerr := q.listSessionsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSessionsStmt: %w", cerr)
+		}
+	}
 	if q.listStepsStmt != nil {
 		if cerr := q.listStepsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listStepsStmt: %w", cerr)
@@ -314,6 +424,21 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lockRunStmt: %w", cerr)
 		}
 	}
+	if q.lockSessionStmt != nil {
+		if cerr := q.lockSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lockSessionStmt: %w", cerr)
+		}
+	}
+	if q.messagesOfRunsStmt != nil {
+		if cerr := q.messagesOfRunsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing messagesOfRunsStmt: %w", cerr)
+		}
+	}
+	if q.newestSummaryStmt != nil {
+		if cerr := q.newestSummaryStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing newestSummaryStmt: %w", cerr)
+		}
+	}
 	if q.notifyRunStmt != nil {
 		if cerr := q.notifyRunStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing notifyRunStmt: %w", cerr)
@@ -324,6 +449,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing openConfirmationStmt: %w", cerr)
 		}
 	}
+	if q.pastEntriesStmt != nil {
+		if cerr := q.pastEntriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pastEntriesStmt: %w", cerr)
+		}
+	}
+	if q.pastRunsStmt != nil {
+		if cerr := q.pastRunsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing pastRunsStmt: %w", cerr)
+		}
+	}
 	if q.recentSignaturesStmt != nil {
 		if cerr := q.recentSignaturesStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing recentSignaturesStmt: %w", cerr)
@@ -332,6 +467,11 @@ func (q *Queries) Close() error {
 	if q.resetBreakerStmt != nil {
 		if cerr := q.resetBreakerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resetBreakerStmt: %w", cerr)
+		}
+	}
+	if q.resetSessionStmt != nil {
+		if cerr := q.resetSessionStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resetSessionStmt: %w", cerr)
 		}
 	}
 	if q.rewindConfirmationStmt != nil {
@@ -354,6 +494,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing rewindStepsStmt: %w", cerr)
 		}
 	}
+	if q.sessionFiguresStmt != nil {
+		if cerr := q.sessionFiguresStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing sessionFiguresStmt: %w", cerr)
+		}
+	}
 	if q.setBreakerStmt != nil {
 		if cerr := q.setBreakerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setBreakerStmt: %w", cerr)
@@ -362,6 +507,16 @@ func (q *Queries) Close() error {
 	if q.setRunStatusStmt != nil {
 		if cerr := q.setRunStatusStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setRunStatusStmt: %w", cerr)
+		}
+	}
+	if q.setSessionAgentStmt != nil {
+		if cerr := q.setSessionAgentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSessionAgentStmt: %w", cerr)
+		}
+	}
+	if q.setSessionSettingsStmt != nil {
+		if cerr := q.setSessionSettingsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSessionSettingsStmt: %w", cerr)
 		}
 	}
 	if q.setThinkingStmt != nil {
@@ -377,6 +532,11 @@ func (q *Queries) Close() error {
 	if q.settleRunStmt != nil {
 		if cerr := q.settleRunStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing settleRunStmt: %w", cerr)
+		}
+	}
+	if q.stepsOfRunsStmt != nil {
+		if cerr := q.stepsOfRunsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepsOfRunsStmt: %w", cerr)
 		}
 	}
 	if q.takeOverStmt != nil {
@@ -431,20 +591,29 @@ type Queries struct {
 	addRunUsageStmt         *sql.Stmt
 	appendEventStmt         *sql.Stmt
 	beginRunStmt            *sql.Stmt
+	countSessionsStmt       *sql.Stmt
 	decideConfirmationStmt  *sql.Stmt
+	deleteSessionStmt       *sql.Stmt
 	ensureBreakerStmt       *sql.Stmt
+	ensureSessionStmt       *sql.Stmt
 	finishRunStmt           *sql.Stmt
 	getBreakerStmt          *sql.Stmt
 	getConfirmationStmt     *sql.Stmt
+	getContextStmt          *sql.Stmt
+	getEntryStmt            *sql.Stmt
 	getMessageStmt          *sql.Stmt
 	getRunStmt              *sql.Stmt
+	getSessionStmt          *sql.Stmt
 	getVerdictStmt          *sql.Stmt
 	hasEventStmt            *sql.Stmt
 	insertConfirmationStmt  *sql.Stmt
+	insertContextStmt       *sql.Stmt
+	insertEntryStmt         *sql.Stmt
 	insertMessageStmt       *sql.Stmt
 	insertRunStmt           *sql.Stmt
 	insertSessionStmt       *sql.Stmt
 	insertStepStmt          *sql.Stmt
+	insertSummaryStmt       *sql.Stmt
 	insertThoughtStmt       *sql.Stmt
 	lastFinalStmt           *sql.Stmt
 	lastSeqStmt             *sql.Stmt
@@ -455,22 +624,33 @@ type Queries struct {
 	listMessagesStmt        *sql.Stmt
 	listRunEventsStmt       *sql.Stmt
 	listRunsStmt            *sql.Stmt
+	listSessionsStmt        *sql.Stmt
 	listStepsStmt           *sql.Stmt
 	lockBreakerStmt         *sql.Stmt
 	lockRunStmt             *sql.Stmt
+	lockSessionStmt         *sql.Stmt
+	messagesOfRunsStmt      *sql.Stmt
+	newestSummaryStmt       *sql.Stmt
 	notifyRunStmt           *sql.Stmt
 	openConfirmationStmt    *sql.Stmt
+	pastEntriesStmt         *sql.Stmt
+	pastRunsStmt            *sql.Stmt
 	recentSignaturesStmt    *sql.Stmt
 	resetBreakerStmt        *sql.Stmt
+	resetSessionStmt        *sql.Stmt
 	rewindConfirmationStmt  *sql.Stmt
 	rewindConfirmationsStmt *sql.Stmt
 	rewindMessagesStmt      *sql.Stmt
 	rewindStepsStmt         *sql.Stmt
+	sessionFiguresStmt      *sql.Stmt
 	setBreakerStmt          *sql.Stmt
 	setRunStatusStmt        *sql.Stmt
+	setSessionAgentStmt     *sql.Stmt
+	setSessionSettingsStmt  *sql.Stmt
 	setThinkingStmt         *sql.Stmt
 	setThinkingAfterStmt    *sql.Stmt
 	settleRunStmt           *sql.Stmt
+	stepsOfRunsStmt         *sql.Stmt
 	takeOverStmt            *sql.Stmt
 	voidConfirmationsStmt   *sql.Stmt
 }
@@ -482,20 +662,29 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		addRunUsageStmt:         q.addRunUsageStmt,
 		appendEventStmt:         q.appendEventStmt,
 		beginRunStmt:            q.beginRunStmt,
+		countSessionsStmt:       q.countSessionsStmt,
 		decideConfirmationStmt:  q.decideConfirmationStmt,
+		deleteSessionStmt:       q.deleteSessionStmt,
 		ensureBreakerStmt:       q.ensureBreakerStmt,
+		ensureSessionStmt:       q.ensureSessionStmt,
 		finishRunStmt:           q.finishRunStmt,
 		getBreakerStmt:          q.getBreakerStmt,
 		getConfirmationStmt:     q.getConfirmationStmt,
+		getContextStmt:          q.getContextStmt,
+		getEntryStmt:            q.getEntryStmt,
 		getMessageStmt:          q.getMessageStmt,
 		getRunStmt:              q.getRunStmt,
+		getSessionStmt:          q.getSessionStmt,
 		getVerdictStmt:          q.getVerdictStmt,
 		hasEventStmt:            q.hasEventStmt,
 		insertConfirmationStmt:  q.insertConfirmationStmt,
+		insertContextStmt:       q.insertContextStmt,
+		insertEntryStmt:         q.insertEntryStmt,
 		insertMessageStmt:       q.insertMessageStmt,
 		insertRunStmt:           q.insertRunStmt,
 		insertSessionStmt:       q.insertSessionStmt,
 		insertStepStmt:          q.insertStepStmt,
+		insertSummaryStmt:       q.insertSummaryStmt,
 		insertThoughtStmt:       q.insertThoughtStmt,
 		lastFinalStmt:           q.lastFinalStmt,
 		lastSeqStmt:             q.lastSeqStmt,
@@ -506,22 +695,33 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMessagesStmt:        q.listMessagesStmt,
 		listRunEventsStmt:       q.listRunEventsStmt,
 		listRunsStmt:            q.listRunsStmt,
+		listSessionsStmt:        q.listSessionsStmt,
 		listStepsStmt:           q.listStepsStmt,
 		lockBreakerStmt:         q.lockBreakerStmt,
 		lockRunStmt:             q.lockRunStmt,
+		lockSessionStmt:         q.lockSessionStmt,
+		messagesOfRunsStmt:      q.messagesOfRunsStmt,
+		newestSummaryStmt:       q.newestSummaryStmt,
 		notifyRunStmt:           q.notifyRunStmt,
 		openConfirmationStmt:    q.openConfirmationStmt,
+		pastEntriesStmt:         q.pastEntriesStmt,
+		pastRunsStmt:            q.pastRunsStmt,
 		recentSignaturesStmt:    q.recentSignaturesStmt,
 		resetBreakerStmt:        q.resetBreakerStmt,
+		resetSessionStmt:        q.resetSessionStmt,
 		rewindConfirmationStmt:  q.rewindConfirmationStmt,
 		rewindConfirmationsStmt: q.rewindConfirmationsStmt,
 		rewindMessagesStmt:      q.rewindMessagesStmt,
 		rewindStepsStmt:         q.rewindStepsStmt,
+		sessionFiguresStmt:      q.sessionFiguresStmt,
 		setBreakerStmt:          q.setBreakerStmt,
 		setRunStatusStmt:        q.setRunStatusStmt,
+		setSessionAgentStmt:     q.setSessionAgentStmt,
+		setSessionSettingsStmt:  q.setSessionSettingsStmt,
 		setThinkingStmt:         q.setThinkingStmt,
 		setThinkingAfterStmt:    q.setThinkingAfterStmt,
 		settleRunStmt:           q.settleRunStmt,
+		stepsOfRunsStmt:         q.stepsOfRunsStmt,
 		takeOverStmt:            q.takeOverStmt,
 		voidConfirmationsStmt:   q.voidConfirmationsStmt,
 	}

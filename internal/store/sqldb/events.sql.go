@@ -13,13 +13,15 @@ import (
 
 const appendEvent = `-- name: AppendEvent :execrows
 WITH next AS (
-    UPDATE sessions SET last_seq = last_seq + 1
+    UPDATE sessions SET last_seq = last_seq + 1,
+        updated_at = CASE WHEN $4::text IN ('accepted', 'done', 'entry', 'session') THEN clock_timestamp() ELSE updated_at END,
+        deleted_at = CASE WHEN $4::text IN ('accepted', 'entry') THEN NULL ELSE deleted_at END
     WHERE sessions.key = $1
       AND NOT EXISTS (SELECT 1 FROM events e WHERE e.session = $1 AND e.key = $3)
     RETURNING last_seq
 )
 INSERT INTO events (session, seq, run_id, key, kind, data)
-SELECT $1, next.last_seq, $2, $3, $4, $5 FROM next
+SELECT $1, next.last_seq, $2, $3, $4::text, $5 FROM next
 `
 
 type AppendEventParams struct {
@@ -32,7 +34,10 @@ type AppendEventParams struct {
 
 // AppendEvent gives an event the session's next number, or does nothing if
 // the session has an event with that key. Writers of one key hold its run's
-// lock (or have just inserted the run), so they do not race.
+// lock (or have just inserted the run), so they do not race. The session's
+// own time moves only with what a list of sessions shows, because it is
+// indexed, and an update of an indexed column costs more. Who speaks in a
+// deleted session brings it back.
 func (q *Queries) AppendEvent(ctx context.Context, arg AppendEventParams) (int64, error) {
 	result, err := q.exec(ctx, q.appendEventStmt, appendEvent,
 		arg.Session,

@@ -12,6 +12,18 @@ import (
 	"github.com/sqlc-dev/pqtype"
 )
 
+type Audit struct {
+	ID      int64
+	At      time.Time
+	Who     string
+	Role    string
+	Via     string
+	Verb    string
+	Session string
+	RunID   string
+	Detail  json.RawMessage
+}
+
 type Breaker struct {
 	Browser   string
 	State     json.RawMessage
@@ -36,6 +48,24 @@ type Confirmation struct {
 	DecidedBy     string
 	Note          string
 	Rewound       bool
+}
+
+type Context struct {
+	RunID string
+	Body  json.RawMessage
+	At    time.Time
+}
+
+type Entry struct {
+	Session string
+	ID      string
+	Role    string
+	Label   string
+	Text    string
+	Data    pqtype.NullRawMessage
+	Author  string
+	At      time.Time
+	AddedAt time.Time
 }
 
 type Event struct {
@@ -72,6 +102,14 @@ type Message struct {
 	At               time.Time
 }
 
+type Presence struct {
+	Instance string
+	Conn     string
+	Body     json.RawMessage
+	Since    time.Time
+	SeenAt   time.Time
+}
+
 type Run struct {
 	ID                string
 	Session           string
@@ -100,12 +138,18 @@ type Run struct {
 	StartedAt         sql.NullTime
 	EndedAt           sql.NullTime
 	UpdatedAt         time.Time
+	Aside             json.RawMessage
 }
 
 type Session struct {
 	Key       string
 	LastSeq   int64
 	CreatedAt time.Time
+	Agent     string
+	Settings  json.RawMessage
+	Since     time.Time
+	UpdatedAt time.Time
+	DeletedAt sql.NullTime
 }
 
 type Step struct {
@@ -128,4 +172,30 @@ type Step struct {
 	Verdict     pqtype.NullRawMessage
 	Rewound     bool
 	At          time.Time
+}
+
+type Summary struct {
+	ID               int64
+	Session          string
+	Upto             time.Time
+	UptoID           string
+	Text             string
+	Model            string
+	PromptTokens     int64
+	CompletionTokens int64
+	TotalTokens      int64
+	At               time.Time
+}
+
+type Token struct {
+	ID        string
+	Name      string
+	Role      string
+	Hash      []byte
+	CreatedBy string
+	CreatedAt time.Time
+	ExpiresAt sql.NullTime
+	RevokedAt sql.NullTime
+	RevokedBy string
+	UsedAt    sql.NullTime
 }

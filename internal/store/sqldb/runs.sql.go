@@ -48,7 +48,7 @@ const beginRun = `-- name: BeginRun :one
 UPDATE runs SET settings = $1::json, browser = $2, marker = $3,
     started_at = $4::timestamptz, status = 'thinking', detail = '', step = 0, updated_at = now()
 WHERE id = $5
-RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at
+RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside
 `
 
 type BeginRunParams struct {
@@ -96,6 +96,7 @@ func (q *Queries) BeginRun(ctx context.Context, arg BeginRunParams) (Run, error)
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.UpdatedAt,
+		&i.Aside,
 	)
 	return i, err
 }
@@ -106,7 +107,7 @@ UPDATE runs SET status = $1, success = $2, reason = $3, summary = $4, detail = $
     duration_ms = $7,
     updated_at = now()
 WHERE id = $8
-RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at
+RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside
 `
 
 type FinishRunParams struct {
@@ -160,12 +161,13 @@ func (q *Queries) FinishRun(ctx context.Context, arg FinishRunParams) (Run, erro
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.UpdatedAt,
+		&i.Aside,
 	)
 	return i, err
 }
 
 const getRun = `-- name: GetRun :one
-SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at FROM runs WHERE id = $1
+SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside FROM runs WHERE id = $1
 `
 
 func (q *Queries) GetRun(ctx context.Context, id string) (Run, error) {
@@ -199,13 +201,14 @@ func (q *Queries) GetRun(ctx context.Context, id string) (Run, error) {
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.UpdatedAt,
+		&i.Aside,
 	)
 	return i, err
 }
 
 const insertRun = `-- name: InsertRun :execrows
-INSERT INTO runs (id, session, task, browser, origin, asked, status)
-VALUES ($1, $2, $3, $4, $5, $6, 'queued')
+INSERT INTO runs (id, session, task, browser, origin, asked, aside, status)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued')
 ON CONFLICT DO NOTHING
 `
 
@@ -216,6 +219,7 @@ type InsertRunParams struct {
 	Browser string
 	Origin  json.RawMessage
 	Asked   json.RawMessage
+	Aside   json.RawMessage
 }
 
 func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) (int64, error) {
@@ -226,6 +230,7 @@ func (q *Queries) InsertRun(ctx context.Context, arg InsertRunParams) (int64, er
 		arg.Browser,
 		arg.Origin,
 		arg.Asked,
+		arg.Aside,
 	)
 	if err != nil {
 		return 0, err
@@ -243,7 +248,7 @@ func (q *Queries) InsertSession(ctx context.Context, key string) error {
 }
 
 const listRuns = `-- name: ListRuns :many
-SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at FROM runs
+SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside FROM runs
 WHERE ($1::text IS NULL OR session = $1)
   AND ($2::text IS NULL OR status = $2)
   AND (NOT $3::boolean OR ended_at IS NULL)
@@ -307,6 +312,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]Run, erro
 			&i.StartedAt,
 			&i.EndedAt,
 			&i.UpdatedAt,
+			&i.Aside,
 		); err != nil {
 			return nil, err
 		}
@@ -322,7 +328,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]Run, erro
 }
 
 const lockRun = `-- name: LockRun :one
-SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at FROM runs WHERE id = $1 FOR NO KEY UPDATE
+SELECT id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside FROM runs WHERE id = $1 FOR NO KEY UPDATE
 `
 
 // LockRun begins every write to a run: writers of a run wait for each other.
@@ -357,6 +363,7 @@ func (q *Queries) LockRun(ctx context.Context, id string) (Run, error) {
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.UpdatedAt,
+		&i.Aside,
 	)
 	return i, err
 }
@@ -436,7 +443,7 @@ UPDATE runs SET
     success = false, reason = '', summary = '', duration_ms = 0, ended_at = NULL,
     updated_at = now()
 WHERE id = $2
-RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at
+RETURNING id, session, task, browser, origin, asked, settings, marker, status, detail, step, head_execution, retired_executions, branch, settled, success, reason, summary, duration_ms, prompt_tokens, completion_tokens, total_tokens, models, accepted_at, started_at, ended_at, updated_at, aside
 `
 
 type TakeOverParams struct {
@@ -477,6 +484,7 @@ func (q *Queries) TakeOver(ctx context.Context, arg TakeOverParams) (Run, error)
 		&i.StartedAt,
 		&i.EndedAt,
 		&i.UpdatedAt,
+		&i.Aside,
 	)
 	return i, err
 }
