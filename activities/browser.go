@@ -36,6 +36,10 @@ type ActInput struct {
 	Confirm bool `json:"confirm,omitempty"`
 	// Snapshot asks for a snapshot after the action.
 	Snapshot bool `json:"snapshot,omitempty"`
+	// Actions and Domains are the limits of the run's agent (agent.Settings);
+	// empty: it has none. They hold in addition to the browser's rules.
+	Actions []string `json:"actions,omitempty"`
+	Domains []string `json:"domains,omitempty"`
 	// TaskID and Log go to the browser as a log line when the task came from
 	// its pipe.
 	TaskID string `json:"task_id,omitempty"`

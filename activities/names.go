@@ -34,6 +34,7 @@ const (
 	ErrNotFound       = "NotFound"          // any: the record has no such run, reply or question
 	ErrRecordAway     = "RecordAway"        // any: the database cannot be used at the moment
 	ErrInvalid        = "Invalid"           // any: what was given can never be recorded; the message says why
+	ErrNoAgent        = "NoAgent"           // begin: no such agent is configured; the message is its id
 )
 
 // AcceptInput records that a session took a message.

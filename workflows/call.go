@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -74,7 +75,7 @@ func checking(res agent.Result) workflow.ActivityOptions {
 
 // thinking is for model calls: the client library does not retry, Temporal
 // does, and waits as long as the service asks.
-func thinking() workflow.ActivityOptions {
+func thinking(step int) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout:    3 * time.Minute,
 		ScheduleToCloseTimeout: 30 * time.Minute,
@@ -85,7 +86,18 @@ func thinking() workflow.ActivityOptions {
 			MaximumInterval:    30 * time.Second,
 			MaximumAttempts:    8,
 		},
+		Summary: "step " + strconv.Itoa(step),
 	}
+}
+
+// preparing is for what may be a model call and is not worth waiting for:
+// the run can do without.
+func preparing() workflow.ActivityOptions {
+	opts := thinking(0)
+	opts.ScheduleToCloseTimeout = 10 * time.Minute
+	opts.RetryPolicy.MaximumAttempts = 3
+	opts.Summary = "prepare the session's past"
+	return opts
 }
 
 // acting is for browser actions. The journal makes a second attempt safe, so

@@ -17,6 +17,7 @@ const maxSeenInstructions = 200
 const (
 	maxName = 200
 	maxNote = 2000
+	maxTask = 200 // of a task in a list
 )
 
 // receive takes a run's signals as they come. A signal cannot be answered,
@@ -40,7 +41,11 @@ func (r *run) receive(ctx workflow.Context) {
 	sel.AddReceive(workflow.GetSignalChannel(ctx, InstructName), func(c workflow.ReceiveChannel, _ bool) {
 		var i Instruction
 		if c.ReceiveAsync(&i) {
-			r.signalled(InstructName, r.checkInstruction(i), func() { r.add(i) })
+			fault := r.checkInstruction(i)
+			if isApplication(fault, ErrRunOver) {
+				r.leave(i.ID)
+			}
+			r.signalled(InstructName, fault, func() { r.add(i) })
 		}
 	})
 	sel.AddReceive(workflow.GetSignalChannel(ctx, MoveName), func(c workflow.ReceiveChannel, _ bool) {
@@ -105,6 +110,8 @@ func (r *run) checkOver() error {
 // checkAnswer says whether an answer fits the open question.
 func (r *run) checkAnswer(a agent.Answer) error {
 	switch {
+	case a.Scope != "" && a.Scope != agent.ScopeRun:
+		return rejected(ErrInvalid, "an answer holds once, or for the run: "+agent.ScopeRun)
 	case a.ConfirmID != "" && slices.Contains(r.st.Decided, a.ConfirmID):
 		return rejected(ErrAlreadyDecided, "confirmation "+a.ConfirmID+" is decided")
 	case r.over || r.aborted != nil:
@@ -169,6 +176,23 @@ func (r *run) add(i Instruction) {
 	}
 	i.By = shorten(i.By, maxName)
 	r.st.Pending = append(r.st.Pending, i)
+}
+
+// leave notes an instruction that the model will not be shown.
+func (r *run) leave(id string) {
+	if !validID(id) || len(r.st.Unread) >= maxSeenInstructions || slices.Contains(r.st.Unread, id) {
+		return
+	}
+	r.st.Unread = append(r.st.Unread, id)
+}
+
+// unread are the instructions that the model was not shown.
+func (r *run) unread() []string {
+	ids := slices.Clone(r.st.Unread)
+	for _, p := range r.st.Pending {
+		ids = append(ids, p.ID)
+	}
+	return ids
 }
 
 func (r *run) move(m Move) {

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strings"
 	"time"
 
 	"sgclaw/internal/agent"
@@ -15,6 +16,13 @@ const (
 	SessionType = "Session" // id SessionID(key)
 	RunType     = "Run"     // id RunWorkflowID(run id)
 )
+
+// SingleSession begins the keys of sessions that were made for one task; the
+// run's id follows. Such a session ends when it has nothing left to run.
+const SingleSession = "cli:"
+
+// MaxAsideBytes bounds the asides of a message together, in bytes.
+const MaxAsideBytes = agent.MaxInstruction
 
 // SessionID is the workflow id of a session.
 func SessionID(key string) string { return "session/" + key }
@@ -50,6 +58,15 @@ type Abort struct {
 	Reason string `json:"reason,omitempty"`
 	// RunID is needed on the signal to a session only: which queued message.
 	RunID string `json:"run_id,omitempty"`
+}
+
+// detail tells engineers who aborted and why.
+func (a Abort) detail() string {
+	by, reason := shorten(a.By, maxName), shorten(a.Reason, maxNote)
+	if by == "" {
+		return reason
+	}
+	return strings.TrimSuffix("by "+by+": "+reason, ": ")
 }
 
 // Instruction is something a person adds while a run is under way.
@@ -111,6 +128,11 @@ type Line struct {
 type Inbox struct {
 	Running string   `json:"running,omitempty"` // run id
 	Queued  []string `json:"queued"`            // message ids, in order
+	// Tasks are the beginnings of the queued messages' texts.
+	Tasks []string `json:"tasks,omitempty"`
+	// Steered are the ids of the messages that were added to the run under
+	// way. Those that it has not read when it ends are queued.
+	Steered []string `json:"steered,omitempty"`
 }
 
 // Outcome is the result of a run's workflow; the whole result is in the
@@ -123,4 +145,7 @@ type Outcome struct {
 	Summary string       `json:"summary"`
 	Steps   int          `json:"steps"`
 	Usage   agent.Usage  `json:"usage"`
+	// Unread are the ids of the instructions that the model was not shown
+	// any more.
+	Unread []string `json:"unread,omitempty"`
 }

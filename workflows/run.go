@@ -46,12 +46,39 @@ type RunState struct {
 	Decided   []string       `json:"decided,omitempty"` // confirmation ids, newest last
 	Pending   []Instruction  `json:"pending,omitempty"`
 	SeenIDs   []string       `json:"seen_ids,omitempty"` // of instructions
+	Unread    []string       `json:"unread,omitempty"`   // ids of instructions that came too late or could not be recorded
+	Allowed   []Allowed      `json:"allowed,omitempty"`  // for the rest of the run, newest last
 	Lines     []Line         `json:"lines,omitempty"`
 }
+
+// Allowed is what a person allowed for the rest of the run: see
+// agent.Answer.
+type Allowed struct {
+	Action string `json:"action"`
+	Rule   string `json:"rule,omitempty"`
+	Role   string `json:"role,omitempty"`
+	Name   string `json:"name,omitempty"`
+	Domain string `json:"domain,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+// covers reports whether a question needs not be put to a person again.
+func (a Allowed) covers(q agent.Confirmation) bool {
+	return a.Action == q.Action && a.Rule == q.Ask.Rule && a.Role == q.Ask.Role && a.Name == q.Ask.Name && a.Domain == q.Ask.Domain
+}
+
+// Names of changes to Run that histories from before them do not have; see
+// workflow.GetVersion.
+const (
+	changePrepare = "prepare" // the session's past is prepared
+	changeScope   = "scope"   // a yes may hold for the rest of the run
+)
 
 const (
 	maxLines        = 100
 	maxDecided      = 50
+	maxAllowed      = 50
+	maxAway         = 3 // times that the database may be away while the past is prepared
 	maxNonsense     = 3
 	maxRateLimits   = 20
 	stepsPerHistory = 150
@@ -126,7 +153,7 @@ func (r *run) run(ctx workflow.Context) (Outcome, error) {
 	}
 	end, err := r.loop(work)
 	if r.aborted != nil {
-		end, err = &ending{status: agent.StatusAborted, reason: agent.ReasonAborted, detail: r.aborted.Reason}, nil
+		end, err = &ending{status: agent.StatusAborted, reason: agent.ReasonAborted, detail: r.aborted.detail()}, nil
 	} else if err != nil && ctx.Err() != nil {
 		// Cancelled from outside, in the Temporal UI for instance.
 		end, err = &ending{status: agent.StatusAborted, reason: agent.ReasonAborted, detail: "cancelled"}, nil
@@ -144,6 +171,11 @@ func (r *run) run(ctx workflow.Context) (Outcome, error) {
 	clean, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	out, ferr := r.finish(clean, end)
+	if ferr == nil {
+		// Instructions that came with the last event are heard first.
+		ferr = settle(clean)
+		out.Unread = r.unread()
+	}
 	if isApplication(ferr, activities.ErrNotFound) && err != nil {
 		// There is no record to end, since it could not begin; why is what
 		// is to be told.
@@ -154,7 +186,10 @@ func (r *run) run(ctx workflow.Context) (Outcome, error) {
 
 func (r *run) loop(ctx workflow.Context) (*ending, error) {
 	if r.in.State == nil {
-		if err := r.begin(ctx); err != nil {
+		if end, err := r.begin(ctx); end != nil || err != nil {
+			return end, err
+		}
+		if err := r.prepare(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -194,20 +229,57 @@ func (r *run) loop(ctx workflow.Context) (*ending, error) {
 	return &ending{status: agent.StatusFailed, reason: agent.ReasonMaxSteps}, nil
 }
 
-func (r *run) begin(ctx workflow.Context) error {
+func (r *run) begin(ctx workflow.Context) (*ending, error) {
 	r.st.StartedAt = workflow.Now(ctx)
 	b, err := call[activities.BeginResult](ctx, quick("begin"), activities.BeginName, activities.BeginInput{
 		Session: r.in.Session, Message: r.in.Message, StartedAt: r.st.StartedAt,
 	})
+	if isApplication(err, activities.ErrNoAgent) {
+		return &ending{status: agent.StatusFailed, reason: agent.ReasonNoAgent, detail: reasonOf(err)}, nil
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.st.Settings, r.st.Browser, r.st.Snapshot = b.Settings, b.Browser, b.Snapshot
 	r.setAttr(ctx, agent.StatusThinking)
 	if b.WaitMS > 0 {
-		return r.sleep(ctx, time.Duration(b.WaitMS)*time.Millisecond, "circuit breaker")
+		return nil, r.sleep(ctx, time.Duration(b.WaitMS)*time.Millisecond, "circuit breaker")
 	}
-	return nil
+	return nil, nil
+}
+
+// prepare fixes what the run is shown of its session's past. It may ask the
+// model, which is not the run's time; whatever goes wrong, the run goes on
+// with less.
+func (r *run) prepare(ctx workflow.Context) error {
+	if workflow.GetVersion(ctx, changePrepare, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return nil
+	}
+	for away := 0; ; {
+		var res activities.PrepareResult
+		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, preparing()), activities.PrepareName).Get(ctx, &res)
+		note := res.Note
+		switch {
+		case err == nil:
+			r.st.Usage = r.st.Usage.Add(res.Usage.Usage())
+		case ctx.Err() != nil || isApplication(err, activities.ErrSuperseded):
+			return err
+		case isApplication(err, activities.ErrRecordAway) && away < maxAway:
+			// This returns when the database is back.
+			away++
+			if err := r.setStatus(ctx, agent.StatusThinking, ""); err != nil {
+				return err
+			}
+			continue
+		default:
+			note = "the session's past is left out: " + reasonOf(err)
+		}
+		if note == "" {
+			return nil
+		}
+		r.log.Warn("past not prepared", "note", note)
+		return r.setStatus(ctx, agent.StatusThinking, shorten(note, maxNote))
+	}
 }
 
 // instruct puts what people added on record, in order, before the next step.
@@ -227,6 +299,7 @@ func (r *run) instruct(ctx workflow.Context) error {
 		case isApplication(err, activities.ErrConflict), isApplication(err, activities.ErrInvalid):
 			// One that cannot be recorded must not end the run.
 			r.log.Warn("instruction refused", "instruction", p.ID, "err", err)
+			r.leave(p.ID)
 		case err != nil:
 			return err
 		}
@@ -239,7 +312,7 @@ func (r *run) think(ctx workflow.Context) (activities.ThinkResult, *ending, erro
 	for {
 		r.status = agent.StatusThinking
 		began := workflow.Now(ctx)
-		d, err := call[activities.ThinkResult](ctx, thinking(), activities.ThinkName, activities.ThinkInput{
+		d, err := call[activities.ThinkResult](ctx, thinking(r.st.Step), activities.ThinkName, activities.ThinkInput{
 			Step: r.st.Step, Compact: r.st.Compact,
 		})
 		switch {
@@ -399,6 +472,8 @@ func (r *run) send(ctx workflow.Context, c agent.Call, grant *agent.Grant, id st
 		Step: r.st.Step, Call: c, Grant: grant,
 		Confirm:  slices.Contains(r.st.Settings.ConfirmActions, c.Action),
 		Snapshot: r.st.Snapshot,
+		Actions:  r.st.Settings.Actions,
+		Domains:  r.st.Settings.Domains,
 	}
 	effect, opens := activities.Kind(c.Action)
 	begun := ""
@@ -561,6 +636,10 @@ func (r *run) ask(ctx workflow.Context, c agent.Call, res agent.Result) (*agent.
 	}
 	// Open before it is announced: an answer may be quicker than we are.
 	r.open, r.answer = &q, nil
+	known := slices.IndexFunc(r.st.Allowed, func(a Allowed) bool { return a.covers(q) })
+	if known >= 0 {
+		r.answer = &agent.Answer{ConfirmID: q.ID, Approved: true, By: r.st.Allowed[known].By, Scope: agent.ScopeRun, Digest: q.Digest}
+	}
 	r.status = agent.StatusWaitingConfirm
 	defer func() { r.open, r.answer = nil, nil }()
 	if _, err := call[struct{}](ctx, quick("ask: "+summarize(c)+" "+q.Ask.Name), activities.AskName, activities.AskInput{
@@ -568,11 +647,14 @@ func (r *run) ask(ctx workflow.Context, c agent.Call, res agent.Result) (*agent.
 	}); err != nil {
 		return nil, nil, nil, err
 	}
-	r.setAttr(ctx, agent.StatusWaitingConfirm)
-	workflow.SetCurrentDetails(ctx, r.details())
-	told := r.tellAsked(ctx, c, q)
-	decision, err := r.await(ctx, limit)
-	told()
+	decision, err := activities.DecisionApproved, error(nil)
+	if known < 0 {
+		r.setAttr(ctx, agent.StatusWaitingConfirm)
+		workflow.SetCurrentDetails(ctx, r.details())
+		told := r.tellAsked(ctx, c, q)
+		decision, err = r.await(ctx, limit)
+		told()
+	}
 	now := workflow.Now(ctx)
 	r.st.WaitedMS += now.Sub(q.Since).Milliseconds()
 	answer := r.answer
@@ -599,7 +681,10 @@ func (r *run) ask(ctx workflow.Context, c agent.Call, res agent.Result) (*agent.
 		return answer, nil, nil, err
 	}
 	r.status = agent.StatusActing
-	r.setAttr(ctx, agent.StatusActing)
+	if known < 0 {
+		r.setAttr(ctx, agent.StatusActing)
+		r.allow(ctx, q, *answer)
+	}
 	switch decision {
 	case activities.DecisionExpired:
 		return answer, nil, &ending{status: agent.StatusRefused, reason: agent.ReasonConfirmExpired}, nil
@@ -607,6 +692,19 @@ func (r *run) ask(ctx workflow.Context, c agent.Call, res agent.Result) (*agent.
 		return answer, &agent.Grant{ID: q.ID, By: answer.By, At: now, Digest: q.Digest}, nil, nil
 	}
 	return answer, nil, nil, nil
+}
+
+// allow keeps what a person allowed for the rest of the run.
+func (r *run) allow(ctx workflow.Context, q agent.Confirmation, a agent.Answer) {
+	if !a.Approved || a.Scope != agent.ScopeRun || workflow.GetVersion(ctx, changeScope, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	r.st.Allowed = append(r.st.Allowed, Allowed{
+		Action: q.Action, Rule: q.Ask.Rule, Role: q.Ask.Role, Name: q.Ask.Name, Domain: q.Ask.Domain, By: a.By,
+	})
+	if n := len(r.st.Allowed) - maxAllowed; n > 0 {
+		r.st.Allowed = slices.Delete(r.st.Allowed, 0, n)
+	}
 }
 
 // await waits for the answer to the open question, limit at most if not 0.
@@ -662,7 +760,7 @@ func (r *run) notify(ctx workflow.Context, browser, key, picture string, message
 func (r *run) finish(ctx workflow.Context, end *ending) (Outcome, error) {
 	r.over = true
 	r.status = end.status
-	res, err := call[activities.FinishResult](ctx, quick("finish: "+string(end.status)), activities.FinishName, activities.FinishInput{
+	res, err := call[activities.FinishResult](ctx, quick("finish: "+r.last(end)), activities.FinishName, activities.FinishInput{
 		RunID: r.in.Message.ID, Step: r.st.Step, Status: end.status, Reason: end.reason, Summary: end.summary, Detail: end.detail,
 		EndedAt: workflow.Now(ctx),
 	})
@@ -684,6 +782,14 @@ func (r *run) finish(ctx workflow.Context, end *ending) (Outcome, error) {
 		return out, err
 	}
 	return out, nil
+}
+
+// last tells how the run ends, and who ended it.
+func (r *run) last(end *ending) string {
+	if r.aborted != nil && r.aborted.By != "" {
+		return string(end.status) + " by " + r.aborted.By
+	}
+	return string(end.status)
 }
 
 // tellDone starts a small workflow of its own that tells the browser the

@@ -35,6 +35,7 @@ type script struct {
 	queue               string // of the last act
 	notified            func(in activities.NotifyInput)
 	instructErr         func(in activities.InstructInput) error
+	prepare             func(ctx context.Context) (activities.PrepareResult, error)
 
 	act      func(in activities.ActInput) (agent.Result, error)
 	settings agent.Settings
@@ -64,6 +65,13 @@ func env(t *testing.T, s *script) *testsuite.TestWorkflowEnvironment {
 	register(activities.BeginName, func(_ context.Context, in activities.BeginInput) (activities.BeginResult, error) {
 		s.note("begin %s", in.Message.Text)
 		return activities.BeginResult{Settings: s.settings, Browser: "b1"}, s.beginErr
+	})
+	register(activities.PrepareName, func(ctx context.Context) (activities.PrepareResult, error) {
+		if s.prepare == nil {
+			return activities.PrepareResult{}, nil
+		}
+		s.note("prepare")
+		return s.prepare(ctx)
 	})
 	register(activities.ThinkName, func(_ context.Context, in activities.ThinkInput) (activities.ThinkResult, error) {
 		if s.thinkErr != nil {

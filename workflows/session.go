@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -27,25 +28,52 @@ type SessionInput struct {
 	Key   string          `json:"key"`
 	Queue []agent.Message `json:"queue,omitempty"`
 	Seen  []string        `json:"seen,omitempty"`
+	// Steered are messages that were added to the run under way: whether it
+	// read them is known when it ends.
+	Steered []agent.Message `json:"steered,omitempty"`
 }
 
+// Names of changes to Session that histories from before them do not have;
+// see workflow.GetVersion.
+const (
+	changeBusy   = "busy"   // messages that steer and interrupt
+	changeSingle = "single" // a session of one task ends with it
+)
+
 // Session is a durable inbox: it takes messages once each, and runs one at a
-// time, in order, as a child workflow Run.
+// time, in order, as a child workflow Run. A message that comes while a run
+// is under way may also steer that run or take its place.
 //
 //	message --> seen? --> recorded (accept) --> queue --> Run --> next
+//	                          |       |           ^        ^
+//	                          |       | interrupt |  abort |
+//	                          |       +-----------+--------+
+//	                          | steer                      |
+//	                          +----------------------------+
+//
+// What a run was steered by and did not read when it ended is queued.
 func Session(ctx workflow.Context, in SessionInput) error {
 	s := &session{in: in, log: workflow.GetLogger(ctx)}
 	if err := workflow.SetQueryHandler(ctx, InboxQuery, s.inbox); err != nil {
 		return err
 	}
+	if strings.HasPrefix(in.Key, SingleSession) {
+		s.single = workflow.GetVersion(ctx, changeSingle, workflow.DefaultVersion, 1) >= 1
+	}
+	// Carried over although the run that they were for is not.
+	s.in.Steered = nil
+	s.requeue(in.Steered)
 	workflow.Go(ctx, s.receive)
 	return s.serve(ctx)
 }
 
 type session struct {
 	in      SessionInput
+	single  bool // made for one task
 	running string
-	taking  []string // ids of messages received and not yet queued
+	child   workflow.ChildWorkflowFuture // of the run under way
+	taking  []agent.Message              // received and not yet queued
+	missed  []string                     // ids of steered messages that did not reach their run
 	log     log.Logger
 
 	dropping bool // the end of a dropped message is being recorded
@@ -53,10 +81,16 @@ type session struct {
 
 func (s *session) inbox() (Inbox, error) {
 	box := Inbox{Running: s.running, Queued: []string{}}
-	for _, m := range s.in.Queue {
-		box.Queued = append(box.Queued, m.ID)
+	for _, m := range s.in.Steered {
+		box.Steered = append(box.Steered, m.ID)
 	}
-	box.Queued = append(box.Queued, s.taking...)
+	for _, m := range append(slices.Clone(s.in.Queue), s.taking...) {
+		if slices.Contains(box.Queued, m.ID) || slices.Contains(box.Steered, m.ID) {
+			continue // on its way from one to the other
+		}
+		box.Queued = append(box.Queued, m.ID)
+		box.Tasks = append(box.Tasks, shorten(m.Text, maxTask))
+	}
 	return box, nil
 }
 
@@ -81,12 +115,24 @@ func (s *session) receive(ctx workflow.Context) {
 	}
 }
 
+// usable reports whether a message can be taken. Any client can send one;
+// durable.StartTask says what is wrong with it.
+func usable(m agent.Message) bool {
+	aside := 0
+	for _, a := range m.Aside {
+		aside += len(a.Sender) + len(a.Text)
+	}
+	return validID(m.ID) && m.Text != "" && len(m.Text) <= agent.MaxInstruction &&
+		(m.BrowserID == "" || validID(m.BrowserID)) && (m.Agent == "" || validID(m.Agent)) &&
+		m.Mode.Valid() && len(m.Aside) <= agent.MaxAside && aside <= MaxAsideBytes
+}
+
 func (s *session) take(ctx workflow.Context, m agent.Message) {
 	if slices.Contains(s.in.Seen, m.ID) {
 		s.log.Info("message ignored", "run_id", m.ID)
 		return
 	}
-	if !validID(m.ID) || m.Text == "" || len(m.Text) > agent.MaxInstruction || m.BrowserID != "" && !validID(m.BrowserID) {
+	if !usable(m) {
 		s.log.Warn("message cannot be used", "run_id", m.ID)
 		return
 	}
@@ -94,16 +140,100 @@ func (s *session) take(ctx workflow.Context, m agent.Message) {
 	if n := len(s.in.Seen) - maxSeen; n > 0 {
 		s.in.Seen = slices.Delete(s.in.Seen, 0, n)
 	}
-	s.taking = append(s.taking, m.ID)
+	s.taking = append(s.taking, m)
 	defer func() { s.taking = s.taking[:0] }()
 	res, err := call[activities.AcceptResult](ctx, quick("accept"), activities.AcceptName, activities.AcceptInput{Session: s.in.Key, Message: m})
 	if err != nil {
 		s.log.Warn("message refused", "run_id", m.ID, "err", err)
 		return
 	}
-	if !res.Final {
+	if res.Final {
+		return
+	}
+	switch s.mode(ctx, res.Mode) {
+	case agent.ModeSteer:
+		s.steer(ctx, m)
+	case agent.ModeInterrupt:
+		s.interrupt(ctx, m)
+	default:
 		s.in.Queue = append(s.in.Queue, m)
 	}
+}
+
+// mode is what becomes of a message now, when it should be treated as said.
+func (s *session) mode(ctx workflow.Context, said agent.Mode) agent.Mode {
+	if s.running == "" || said != agent.ModeSteer && said != agent.ModeInterrupt ||
+		workflow.GetVersion(ctx, changeBusy, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return agent.ModeQueue
+	}
+	return said
+}
+
+// steer adds a message to the run under way. What became of it is settled
+// when the run ends.
+func (s *session) steer(ctx workflow.Context, m agent.Message) {
+	s.in.Steered = append(s.in.Steered, m)
+	if err := s.signal(ctx, InstructName, Instruction{ID: m.ID, Text: m.Text, By: m.Origin.User}); err != nil {
+		s.log.Info("message not added to the run", "run_id", m.ID, "err", err)
+		s.missed = append(s.missed, m.ID)
+	}
+}
+
+// interrupt aborts the run under way and puts the message in its place.
+func (s *session) interrupt(ctx workflow.Context, m agent.Message) {
+	m.Mode = agent.ModeInterrupt
+	s.in.Queue = slices.Insert(s.in.Queue, 0, m)
+	if err := s.signal(ctx, AbortName, Abort{By: m.Origin.User, Reason: "interrupted by message " + m.ID}); err != nil {
+		s.log.Info("run not interrupted", "by", m.ID, "err", err)
+	}
+}
+
+// signal sends the run under way a signal. The error is nil only if the
+// server took it for a run that was not over.
+func (s *session) signal(ctx workflow.Context, name string, payload any) error {
+	runID := s.running
+	if err := s.child.GetChildWorkflowExecution().Get(ctx, nil); err != nil {
+		return err
+	}
+	// By its id and not as a child: it may be rewound, or continue as new.
+	return workflow.SignalExternalWorkflow(ctx, RunWorkflowID(runID), "", name, payload).Get(ctx, nil)
+}
+
+// settleSteered ends the records of the messages that the run read, and
+// queues the others. out is nil if the run could not say.
+func (s *session) settleSteered(ctx workflow.Context, runID string, out *Outcome) {
+	if len(s.in.Steered) == 0 {
+		return
+	}
+	// The signal of the last one may still be on its way.
+	if err := workflow.Await(ctx, func() bool { return len(s.taking) == 0 }); err != nil {
+		return
+	}
+	var unread, read []agent.Message
+	for _, m := range s.in.Steered {
+		if out == nil || slices.Contains(out.Unread, m.ID) || slices.Contains(s.missed, m.ID) {
+			unread = append(unread, m)
+		} else {
+			read = append(read, m)
+		}
+	}
+	s.in.Steered, s.missed = nil, nil
+	s.requeue(unread)
+	for _, m := range read {
+		s.finish(ctx, "read by "+runID, activities.FinishInput{
+			RunID: m.ID, Status: agent.StatusDone, Reason: agent.ReasonSteered, Detail: "added to run " + runID,
+		})
+	}
+}
+
+// requeue puts messages that no run read before those that wait, but for
+// those that interrupted.
+func (s *session) requeue(messages []agent.Message) {
+	i := 0
+	for i < len(s.in.Queue) && s.in.Queue[i].Mode == agent.ModeInterrupt {
+		i++
+	}
+	s.in.Queue = slices.Insert(s.in.Queue, i, messages...)
 }
 
 // drop removes a message that has not started yet, and ends its record.
@@ -115,37 +245,66 @@ func (s *session) drop(ctx workflow.Context, a Abort) {
 	s.in.Queue = slices.Delete(s.in.Queue, i, i+1)
 	s.dropping = true
 	defer func() { s.dropping = false }()
-	_, err := call[activities.FinishResult](ctx, quick("aborted before it began"), activities.FinishName, activities.FinishInput{
-		RunID: a.RunID, Status: agent.StatusAborted, Reason: agent.ReasonAborted, Detail: shorten(a.Reason, maxNote), EndedAt: workflow.Now(ctx),
+	s.finish(ctx, "aborted before it began", activities.FinishInput{
+		RunID: a.RunID, Status: agent.StatusAborted, Reason: agent.ReasonAborted, Detail: a.detail(),
 	})
-	if err != nil {
-		s.log.Warn("aborted message not recorded", "run_id", a.RunID, "err", err)
+}
+
+// finish ends the record of a message that had no run of its own.
+func (s *session) finish(ctx workflow.Context, summary string, in activities.FinishInput) {
+	in.EndedAt = workflow.Now(ctx)
+	if _, err := call[activities.FinishResult](ctx, quick(summary), activities.FinishName, in); err != nil {
+		s.log.Warn("end of a message not recorded", "run_id", in.RunID, "err", err)
 	}
 }
 
 func (s *session) serve(ctx workflow.Context) error {
 	for {
-		ready := func() bool { return len(s.in.Queue) > 0 && len(s.taking) == 0 }
-		got, err := workflow.AwaitWithTimeout(ctx, sessionIdle, ready)
-		if err != nil {
+		m, err := s.next(ctx)
+		if m == nil || err != nil {
 			return err
 		}
-		if !got {
-			if !s.quiet(ctx) {
-				continue
-			}
-			return nil
-		}
-		m := s.in.Queue[0]
-		s.in.Queue = slices.Delete(s.in.Queue, 0, 1)
 		s.running = m.ID
-		s.run(ctx, m)
-		s.running = ""
+		s.run(ctx, *m)
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && s.light() {
-			if err := workflow.Await(ctx, func() bool { return s.quiet(ctx) }); err != nil {
+			if err := s.still(ctx); err != nil {
 				return err
 			}
 			return workflow.NewContinueAsNewError(ctx, Session, s.in)
+		}
+	}
+}
+
+// next waits for the message to run next; nil if the session is to end.
+func (s *session) next(ctx workflow.Context) (*agent.Message, error) {
+	ready := func() bool { return len(s.in.Queue) > 0 && len(s.taking) == 0 }
+	spent := func() bool { return len(s.in.Queue) == 0 && s.quiet(ctx) }
+	for {
+		got, err := false, error(nil)
+		if s.single {
+			if err := settle(ctx); err != nil {
+				return nil, err
+			}
+			err = workflow.Await(ctx, func() bool { return ready() || spent() })
+			got = ready()
+		} else {
+			got, err = workflow.AwaitWithTimeout(ctx, sessionIdle, ready)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if got {
+			m := s.in.Queue[0]
+			s.in.Queue = slices.Delete(s.in.Queue, 0, 1)
+			return &m, nil
+		}
+		// A message that came with the very event that ended the wait is in
+		// the hands of the receiver, which has not had its turn yet.
+		if err := settle(ctx); err != nil {
+			return nil, err
+		}
+		if spent() {
+			return nil, nil
 		}
 	}
 }
@@ -161,14 +320,30 @@ func (s *session) light() bool {
 	n := 0
 	for _, m := range s.in.Queue {
 		n += len(m.Text)
+		for _, a := range m.Aside {
+			n += len(a.Sender) + len(a.Text)
+		}
 	}
 	return n <= maxCarried
 }
 
-// quiet reports whether nothing is on its way into the session: what is in a
-// channel when an execution ends would be lost.
+// quiet reports whether nothing is on its way into the session, once what
+// came is settled: what is in a channel when an execution ends would be
+// lost.
 func (s *session) quiet(ctx workflow.Context) bool {
 	return len(s.taking) == 0 && !s.dropping && workflow.GetSignalChannel(ctx, MessageSignal).Len() == 0 && workflow.GetSignalChannel(ctx, AbortName).Len() == 0
+}
+
+// still waits until nothing is on its way into the session.
+func (s *session) still(ctx workflow.Context) error {
+	for {
+		if err := settle(ctx); err != nil || s.quiet(ctx) {
+			return err
+		}
+		if err := workflow.Await(ctx, func() bool { return s.quiet(ctx) }); err != nil {
+			return err
+		}
+	}
 }
 
 // run carries out one message. What goes wrong inside is the run's own
@@ -189,8 +364,14 @@ func (s *session) run(ctx workflow.Context, m agent.Message) {
 			attrSession.ValueSet(s.in.Key),
 		),
 	})
-	var out Outcome
-	err := workflow.ExecuteChildWorkflow(ctx, Run, RunInput{Session: s.in.Key, Message: m}).Get(ctx, &out)
+	s.child = workflow.ExecuteChildWorkflow(ctx, Run, RunInput{Session: s.in.Key, Message: m})
+	var out *Outcome
+	err := s.child.Get(ctx, &out)
+	s.running, s.child = "", nil
+	if err != nil {
+		out = nil
+	}
+	defer s.settleSteered(ctx, m.ID, out)
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		s.log.Info("message ran before", "run_id", m.ID)
 		return

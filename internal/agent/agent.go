@@ -50,6 +50,7 @@ const (
 	ReasonBrowserGone    = "BROWSER_GONE"     // no browser came back within the configured time
 	ReasonGaveUp         = "GAVE_UP"          // the model itself said that it could not do the task
 	ReasonInternal       = "INTERNAL_UNKNOWN" // a fault of ours; the log has it
+	ReasonNoAgent        = "AGENT_NOT_FOUND"  // the agent that should answer is not configured
 	ReasonSteered        = "STEERED"          // the message was added to the run that was under way; the status is done
 )
 

@@ -42,6 +42,8 @@ var catalogue = map[Key]text{
 	"reason.BROWSER_GONE":     {"浏览器离线时间过长", "the browser was away for too long"},
 	"reason.GAVE_UP":          {"智能体无法完成此任务", "the agent could not do the task"},
 	"reason.INTERNAL_UNKNOWN": {"内部错误，详见日志", "an internal error; the log has it"},
+	"reason.STEERED":          {"已并入正在进行的任务", "added to the task that was under way"},
+	"reason.AGENT_NOT_FOUND":  {"没有配置此智能体", "there is no such agent"},
 
 	"status.queued":          {"排队中", "queued"},
 	"status.thinking":        {"思考中", "thinking"},

@@ -76,6 +76,7 @@ func (c *Core) StartWorker(t testing.TB) (stop func()) {
 		activities.CriticName: func(context.Context, activities.CriticInput) (activities.Verdict, error) {
 			return activities.Verdict{}, nil
 		},
+		activities.PrepareName:  func(context.Context) (activities.PrepareResult, error) { return activities.PrepareResult{}, nil },
 		activities.StatusName:   func(context.Context, activities.StatusInput) error { return nil },
 		activities.AskName:      func(context.Context, activities.AskInput) error { return nil },
 		activities.DecideName:   func(context.Context, activities.DecideInput) error { return nil },
