@@ -19,6 +19,8 @@ WHERE (sqlc.narg('session')::text IS NULL OR session = sqlc.narg('session'))
   AND (sqlc.narg('status')::text IS NULL OR status = sqlc.narg('status'))
   AND (NOT @only_open::boolean OR ended_at IS NULL)
   AND (sqlc.narg('browser')::text IS NULL OR browser = sqlc.narg('browser'))
+  AND (sqlc.narg('who')::text IS NULL OR origin ->> 'user' = sqlc.narg('who'))
+  AND (sqlc.narg('pattern')::text IS NULL OR task ILIKE sqlc.narg('pattern') OR summary ILIKE sqlc.narg('pattern'))
   AND (sqlc.narg('before')::text IS NULL
        OR (accepted_at, id) < (SELECT b.accepted_at, b.id FROM runs b WHERE b.id = sqlc.narg('before')))
 ORDER BY accepted_at DESC, id DESC

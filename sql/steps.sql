@@ -14,7 +14,7 @@ ORDER BY step DESC, idx DESC LIMIT @max_rows;
 
 -- ListSteps leaves the pictures out.
 -- name: ListSteps :many
-SELECT id, step, idx, call, outcome, code, observation, mime, page, duration_ms, signature
+SELECT id, step, idx, call, outcome, code, observation, mime, page, duration_ms, signature, at
 FROM steps WHERE run_id = @run_id AND NOT rewound ORDER BY step, idx;
 
 -- name: ListImages :many

@@ -6,6 +6,7 @@ package record
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"sgclaw/internal/agent"
@@ -126,6 +127,18 @@ type EntryData struct {
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
+// Detail reads Data.
+func (e *Entry) Detail() (EntryData, error) {
+	var d EntryData
+	if len(e.Data) == 0 {
+		return d, nil
+	}
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return d, fmt.Errorf("data of entry %s: %w", e.ID, err)
+	}
+	return d, nil
+}
+
 // Past is what was said in a session, after its last reset and its newest
 // summary, oldest first.
 type Past struct {
@@ -228,10 +241,12 @@ const (
 )
 
 // Turn is one entry of a run's conversation, in order. Text is set for tasks
-// and instructions.
+// and instructions, ID for instructions.
 type Turn struct {
 	Kind        TurnKind
 	Step        int
+	ID          string
+	At          time.Time // when it was recorded
 	Text        string
 	By          string
 	Thought     *Thought

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sqlc-dev/pqtype"
 
@@ -211,7 +212,10 @@ func merge(messages []sqldb.Message, steps []sqldb.ListStepsRow, pictures map[in
 }
 
 func messageTurn(m sqldb.Message) (record.Turn, error) {
-	turn := record.Turn{Kind: record.TurnKind(m.Role), Step: int(m.Step)}
+	turn := record.Turn{Kind: record.TurnKind(m.Role), Step: int(m.Step), At: m.At.UTC()}
+	if turn.Kind == record.TurnInstruction {
+		turn.ID = strings.TrimPrefix(m.Key, instructionKey)
+	}
 	if turn.Kind != record.TurnThought {
 		turn.Text, turn.By = m.Text, m.Author
 		return turn, nil
@@ -227,5 +231,5 @@ func observationTurn(r sqldb.ListStepsRow, image []byte) (record.Turn, error) {
 		Image: image, MIME: r.Mime, TookMS: r.DurationMs, Signature: r.Signature,
 	}
 	err := errors.Join(decode(r.Call, &o.Call), decode(r.Page.RawMessage, &o.Page))
-	return record.Turn{Kind: record.TurnObservation, Step: int(r.Step), Observation: &o}, err
+	return record.Turn{Kind: record.TurnObservation, Step: int(r.Step), At: r.At.UTC(), Observation: &o}, err
 }

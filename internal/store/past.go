@@ -145,7 +145,7 @@ func (t *tx) turnsOf(ctx context.Context, ids []string) (map[string][]record.Tur
 	for _, r := range rows {
 		done[r.RunID] = append(done[r.RunID], sqldb.ListStepsRow{
 			ID: r.ID, Step: r.Step, Idx: r.Idx, Call: r.Call, Outcome: r.Outcome, Code: r.Code, Observation: r.Observation,
-			Mime: r.Mime, Page: r.Page, DurationMs: r.DurationMs, Signature: r.Signature,
+			Mime: r.Mime, Page: r.Page, DurationMs: r.DurationMs, Signature: r.Signature, At: r.At,
 		})
 	}
 	out := make(map[string][]record.Turn, len(ids))

@@ -273,12 +273,33 @@ type Filter struct {
 
 // Runs lists runs, newest first.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]record.Run, error) {
+	return s.SearchRuns(ctx, RunSearch{Session: f.Session, Status: f.Status, Browser: f.Browser, Before: f.Before, Limit: f.Limit})
+}
+
+// RunSearch chooses runs; empty fields choose all.
+type RunSearch struct {
+	Session string
+	Browser string
+	Status  agent.Status
+	// User is who asked, exactly.
+	User string
+	// Text is looked for in tasks and summaries, in any case.
+	Text string
+	// Before is the id of a run: only earlier ones, for the next page.
+	Before string
+	// Limit is at most 1000; 0 means 50.
+	Limit int
+}
+
+// SearchRuns lists the runs that are looked for, newest first.
+func (s *Store) SearchRuns(ctx context.Context, f RunSearch) ([]record.Run, error) {
 	rows, err := s.q.ListRuns(ctx, sqldb.ListRunsParams{
 		Session: nullString(f.Session), Status: nullString(string(f.Status)), Browser: nullString(f.Browser),
+		Who: nullString(f.User), Pattern: sql.NullString{String: containing(f.Text), Valid: f.Text != ""},
 		OnlyOpen: f.Status != "" && !f.Status.Final(), Before: nullString(f.Before), MaxRows: limit(f.Limit),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("runs: %w", err)
+		return nil, fmt.Errorf("runs: %w", permanent(err))
 	}
 	out := make([]record.Run, 0, len(rows))
 	for _, row := range rows {

@@ -190,6 +190,9 @@ func (t *tx) addUsage(ctx context.Context, run sqldb.Run, step int, th record.Th
 	})
 }
 
+// instructionKey goes before an instruction's id in the key of its message.
+const instructionKey = "instruction/"
+
 // AddInstruction records what a person added, after the fence's step: the
 // last one whose thinking has begun. Once per id; the same id with another
 // text is record.ErrConflict.
@@ -203,7 +206,7 @@ func (s *Store) AddInstruction(ctx context.Context, f record.Fence, id, by, text
 			return err
 		}
 		text := clean(text)
-		key := "instruction/" + id
+		key := instructionKey + id
 		n, err := t.InsertMessage(ctx, sqldb.InsertMessageParams{
 			RunID: run.ID, Branch: run.Branch, Step: int32(f.Step), Role: string(record.TurnInstruction),
 			Key: key, Author: clean(by), Text: text,

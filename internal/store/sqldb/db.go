@@ -60,6 +60,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getContextStmt, err = db.PrepareContext(ctx, getContext); err != nil {
 		return nil, fmt.Errorf("error preparing query GetContext: %w", err)
 	}
+	if q.getEntriesStmt, err = db.PrepareContext(ctx, getEntries); err != nil {
+		return nil, fmt.Errorf("error preparing query GetEntries: %w", err)
+	}
 	if q.getEntryStmt, err = db.PrepareContext(ctx, getEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetEntry: %w", err)
 	}
@@ -69,6 +72,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getRunStmt, err = db.PrepareContext(ctx, getRun); err != nil {
 		return nil, fmt.Errorf("error preparing query GetRun: %w", err)
 	}
+	if q.getRunsStmt, err = db.PrepareContext(ctx, getRuns); err != nil {
+		return nil, fmt.Errorf("error preparing query GetRuns: %w", err)
+	}
 	if q.getSessionStmt, err = db.PrepareContext(ctx, getSession); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSession: %w", err)
 	}
@@ -77,6 +83,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.hasEventStmt, err = db.PrepareContext(ctx, hasEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query HasEvent: %w", err)
+	}
+	if q.historyGroupsStmt, err = db.PrepareContext(ctx, historyGroups); err != nil {
+		return nil, fmt.Errorf("error preparing query HistoryGroups: %w", err)
 	}
 	if q.insertConfirmationStmt, err = db.PrepareContext(ctx, insertConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertConfirmation: %w", err)
@@ -210,11 +219,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.settleRunStmt, err = db.PrepareContext(ctx, settleRun); err != nil {
 		return nil, fmt.Errorf("error preparing query SettleRun: %w", err)
 	}
+	if q.stepImageStmt, err = db.PrepareContext(ctx, stepImage); err != nil {
+		return nil, fmt.Errorf("error preparing query StepImage: %w", err)
+	}
 	if q.stepsOfRunsStmt, err = db.PrepareContext(ctx, stepsOfRuns); err != nil {
 		return nil, fmt.Errorf("error preparing query StepsOfRuns: %w", err)
 	}
 	if q.takeOverStmt, err = db.PrepareContext(ctx, takeOver); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeOver: %w", err)
+	}
+	if q.usageStmt, err = db.PrepareContext(ctx, usage); err != nil {
+		return nil, fmt.Errorf("error preparing query Usage: %w", err)
 	}
 	if q.voidConfirmationsStmt, err = db.PrepareContext(ctx, voidConfirmations); err != nil {
 		return nil, fmt.Errorf("error preparing query VoidConfirmations: %w", err)
@@ -284,6 +299,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getContextStmt: %w", cerr)
 		}
 	}
+	if q.getEntriesStmt != nil {
+		if cerr := q.getEntriesStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getEntriesStmt: %w", cerr)
+		}
+	}
 	if q.getEntryStmt != nil {
 		if cerr := q.getEntryStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getEntryStmt: %w", cerr)
@@ -299,6 +319,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getRunStmt: %w", cerr)
 		}
 	}
+	if q.getRunsStmt != nil {
+		if cerr := q.getRunsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getRunsStmt: %w", cerr)
+		}
+	}
 	if q.getSessionStmt != nil {
 		if cerr := q.getSessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getSessionStmt: %w", cerr)
@@ -312,6 +337,11 @@ func (q *Queries) Close() error {
 	if q.hasEventStmt != nil {
 		if cerr := q.hasEventStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing hasEventStmt: %w", cerr)
+		}
+	}
+	if q.historyGroupsStmt != nil {
+		if cerr := q.historyGroupsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing historyGroupsStmt: %w", cerr)
 		}
 	}
 	if q.insertConfirmationStmt != nil {
@@ -534,6 +564,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing settleRunStmt: %w", cerr)
 		}
 	}
+	if q.stepImageStmt != nil {
+		if cerr := q.stepImageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stepImageStmt: %w", cerr)
+		}
+	}
 	if q.stepsOfRunsStmt != nil {
 		if cerr := q.stepsOfRunsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing stepsOfRunsStmt: %w", cerr)
@@ -542,6 +577,11 @@ func (q *Queries) Close() error {
 	if q.takeOverStmt != nil {
 		if cerr := q.takeOverStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing takeOverStmt: %w", cerr)
+		}
+	}
+	if q.usageStmt != nil {
+		if cerr := q.usageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing usageStmt: %w", cerr)
 		}
 	}
 	if q.voidConfirmationsStmt != nil {
@@ -600,12 +640,15 @@ type Queries struct {
 	getBreakerStmt          *sql.Stmt
 	getConfirmationStmt     *sql.Stmt
 	getContextStmt          *sql.Stmt
+	getEntriesStmt          *sql.Stmt
 	getEntryStmt            *sql.Stmt
 	getMessageStmt          *sql.Stmt
 	getRunStmt              *sql.Stmt
+	getRunsStmt             *sql.Stmt
 	getSessionStmt          *sql.Stmt
 	getVerdictStmt          *sql.Stmt
 	hasEventStmt            *sql.Stmt
+	historyGroupsStmt       *sql.Stmt
 	insertConfirmationStmt  *sql.Stmt
 	insertContextStmt       *sql.Stmt
 	insertEntryStmt         *sql.Stmt
@@ -650,8 +693,10 @@ type Queries struct {
 	setThinkingStmt         *sql.Stmt
 	setThinkingAfterStmt    *sql.Stmt
 	settleRunStmt           *sql.Stmt
+	stepImageStmt           *sql.Stmt
 	stepsOfRunsStmt         *sql.Stmt
 	takeOverStmt            *sql.Stmt
+	usageStmt               *sql.Stmt
 	voidConfirmationsStmt   *sql.Stmt
 }
 
@@ -671,12 +716,15 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getBreakerStmt:          q.getBreakerStmt,
 		getConfirmationStmt:     q.getConfirmationStmt,
 		getContextStmt:          q.getContextStmt,
+		getEntriesStmt:          q.getEntriesStmt,
 		getEntryStmt:            q.getEntryStmt,
 		getMessageStmt:          q.getMessageStmt,
 		getRunStmt:              q.getRunStmt,
+		getRunsStmt:             q.getRunsStmt,
 		getSessionStmt:          q.getSessionStmt,
 		getVerdictStmt:          q.getVerdictStmt,
 		hasEventStmt:            q.hasEventStmt,
+		historyGroupsStmt:       q.historyGroupsStmt,
 		insertConfirmationStmt:  q.insertConfirmationStmt,
 		insertContextStmt:       q.insertContextStmt,
 		insertEntryStmt:         q.insertEntryStmt,
@@ -721,8 +769,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setThinkingStmt:         q.setThinkingStmt,
 		setThinkingAfterStmt:    q.setThinkingAfterStmt,
 		settleRunStmt:           q.settleRunStmt,
+		stepImageStmt:           q.stepImageStmt,
 		stepsOfRunsStmt:         q.stepsOfRunsStmt,
 		takeOverStmt:            q.takeOverStmt,
+		usageStmt:               q.usageStmt,
 		voidConfirmationsStmt:   q.voidConfirmationsStmt,
 	}
 }

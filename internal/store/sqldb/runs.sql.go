@@ -253,10 +253,12 @@ WHERE ($1::text IS NULL OR session = $1)
   AND ($2::text IS NULL OR status = $2)
   AND (NOT $3::boolean OR ended_at IS NULL)
   AND ($4::text IS NULL OR browser = $4)
-  AND ($5::text IS NULL
-       OR (accepted_at, id) < (SELECT b.accepted_at, b.id FROM runs b WHERE b.id = $5))
+  AND ($5::text IS NULL OR origin ->> 'user' = $5)
+  AND ($6::text IS NULL OR task ILIKE $6 OR summary ILIKE $6)
+  AND ($7::text IS NULL
+       OR (accepted_at, id) < (SELECT b.accepted_at, b.id FROM runs b WHERE b.id = $7))
 ORDER BY accepted_at DESC, id DESC
-LIMIT $6
+LIMIT $8
 `
 
 type ListRunsParams struct {
@@ -264,6 +266,8 @@ type ListRunsParams struct {
 	Status   sql.NullString
 	OnlyOpen bool
 	Browser  sql.NullString
+	Who      sql.NullString
+	Pattern  sql.NullString
 	Before   sql.NullString
 	MaxRows  int32
 }
@@ -274,6 +278,8 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]Run, erro
 		arg.Status,
 		arg.OnlyOpen,
 		arg.Browser,
+		arg.Who,
+		arg.Pattern,
 		arg.Before,
 		arg.MaxRows,
 	)

@@ -8,6 +8,7 @@ package sqldb
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/sqlc-dev/pqtype"
 )
@@ -117,7 +118,7 @@ func (q *Queries) ListImages(ctx context.Context, arg ListImagesParams) ([]ListI
 }
 
 const listSteps = `-- name: ListSteps :many
-SELECT id, step, idx, call, outcome, code, observation, mime, page, duration_ms, signature
+SELECT id, step, idx, call, outcome, code, observation, mime, page, duration_ms, signature, at
 FROM steps WHERE run_id = $1 AND NOT rewound ORDER BY step, idx
 `
 
@@ -133,6 +134,7 @@ type ListStepsRow struct {
 	Page        pqtype.NullRawMessage
 	DurationMs  int64
 	Signature   string
+	At          time.Time
 }
 
 // ListSteps leaves the pictures out.
@@ -157,6 +159,7 @@ func (q *Queries) ListSteps(ctx context.Context, runID string) ([]ListStepsRow, 
 			&i.Page,
 			&i.DurationMs,
 			&i.Signature,
+			&i.At,
 		); err != nil {
 			return nil, err
 		}
