@@ -57,6 +57,7 @@ type TargetInfoChanged struct {
 type CreateTarget struct {
 	URL        string `json:"url"`
 	Background bool   `json:"background,omitempty"`
+	NewWindow  bool   `json:"newWindow,omitempty"`
 }
 
 // TargetRef names a target, for Target.closeTarget, and is the result of
@@ -169,6 +170,40 @@ type CreateIsolatedWorld struct {
 // IsolatedWorld is its result.
 type IsolatedWorld struct {
 	ExecutionContextID int64 `json:"executionContextId"`
+}
+
+// AddBinding is Runtime.addBinding.
+type AddBinding struct {
+	Name string `json:"name"`
+}
+
+// BindingCalled is the event Runtime.bindingCalled.
+type BindingCalled struct {
+	Name               string `json:"name"`
+	Payload            string `json:"payload"`
+	ExecutionContextID int64  `json:"executionContextId"`
+}
+
+// ContextCreated is the event Runtime.executionContextCreated.
+type ContextCreated struct {
+	Context struct {
+		ID      int64  `json:"id"`
+		Origin  string `json:"origin"`
+		AuxData struct {
+			IsDefault bool   `json:"isDefault"`
+			FrameID   string `json:"frameId"`
+		} `json:"auxData"`
+	} `json:"context"`
+}
+
+// ContextDestroyed is the event Runtime.executionContextDestroyed.
+type ContextDestroyed struct {
+	ExecutionContextID int64 `json:"executionContextId"`
+}
+
+// NewDocumentScript is Page.addScriptToEvaluateOnNewDocument.
+type NewDocumentScript struct {
+	Source string `json:"source"`
 }
 
 // RemoteObject is a value in a page.

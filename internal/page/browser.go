@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,6 +36,7 @@ type Browser struct {
 	front     []*Page // main page last
 	wanted    map[string]chan *Page
 	orphans   map[string]cdp.AttachedToTarget
+	windows   map[string]*Window // by target
 	creating  int
 	tabs      int // ids given
 	zombies   int
@@ -56,7 +59,7 @@ func Open(ctx context.Context, log *slog.Logger, conn *cdp.Conn, opts Options) (
 	b := &Browser{
 		log: log, conn: conn, opts: opts, refs: newRefTable(),
 		pages: map[string]*Page{}, byTarget: map[string]*Page{}, wanted: map[string]chan *Page{},
-		orphans: map[string]cdp.AttachedToTarget{}, downloads: map[string]*download{}, changed: make(chan struct{}),
+		orphans: map[string]cdp.AttachedToTarget{}, windows: map[string]*Window{}, downloads: map[string]*download{}, changed: make(chan struct{}),
 	}
 	b.refs.last, b.zombies, b.tabs = opts.NumberAfter, opts.NumberAfter, opts.NumberAfter
 	life := context.WithoutCancel(ctx)
@@ -200,8 +203,13 @@ func (b *Browser) Close(ctx context.Context) error {
 	for _, p := range b.pages {
 		list = append(list, p)
 	}
+	windows := slices.Collect(maps.Keys(b.windows))
 	b.mu.Unlock()
 	var errs []error
+	for _, t := range windows {
+		// One that the person has closed already is as good.
+		_ = b.conn.Post(ctx, "", "Target.closeTarget", cdp.TargetRef{TargetID: t})
+	}
 	for _, p := range list {
 		if err := p.close(ctx); err != nil && !errors.Is(err, cdp.ErrClosed) {
 			errs = append(errs, err)
@@ -341,13 +349,7 @@ func (b *Browser) create(ctx context.Context, url, id string, zombie bool) (*Pag
 	if !ok {
 		b.wanted[res.TargetID] = ready
 	}
-	var strays []cdp.AttachedToTarget
-	if b.creating == 0 {
-		for t, a := range b.orphans {
-			strays = append(strays, a)
-			delete(b.orphans, t)
-		}
-	}
+	strays := b.takeStrays()
 	b.mu.Unlock()
 	for _, a := range strays {
 		go b.adopt(context.WithoutCancel(ctx), a)
@@ -376,6 +378,17 @@ func (b *Browser) create(ctx context.Context, url, id string, zombie bool) (*Pag
 		b.mu.Unlock()
 		return nil, ctx.Err()
 	}
+}
+
+// takeStrays takes what came up while targets were being created and was none
+// of them. The lock is held.
+func (b *Browser) takeStrays() []cdp.AttachedToTarget {
+	if b.creating > 0 {
+		return nil
+	}
+	strays := slices.Collect(maps.Values(b.orphans))
+	clear(b.orphans)
+	return strays
 }
 
 // take makes a Page of an attached target and sets its session up.
@@ -479,6 +492,13 @@ func (b *Browser) onEvent(ctx context.Context, e cdp.Event) {
 		if p := b.bySession(d.SessionID); p != nil {
 			b.drop(p)
 		}
+		b.mu.Lock()
+		w := b.windows[d.TargetID]
+		delete(b.windows, d.TargetID)
+		b.mu.Unlock()
+		if w != nil {
+			close(w.gone)
+		}
 	case "Target.targetInfoChanged":
 		var c cdp.TargetInfoChanged
 		if e.Decode(&c) != nil {
@@ -518,7 +538,9 @@ func (b *Browser) adopt(ctx context.Context, a cdp.AttachedToTarget) {
 	opener := b.byTarget[t.OpenerID]
 	ready := b.wanted[t.TargetID]
 	delete(b.wanted, t.TargetID)
-	if ready == nil && opener == nil && b.creating > 0 {
+	window := b.windows[t.TargetID]
+	_, fromWindow := b.windows[t.OpenerID]
+	if ready == nil && opener == nil && window == nil && !fromWindow && b.creating > 0 {
 		b.orphans[t.TargetID] = a // create will look for it
 		b.mu.Unlock()
 		return
@@ -534,7 +556,9 @@ func (b *Browser) adopt(ctx context.Context, a cdp.AttachedToTarget) {
 			b.log.Warn("page not set up", "err", err)
 		}
 		ready <- p
-	case b.opts.Attached && opener == nil:
+	case window != nil:
+		window.attached <- a
+	case b.opts.Attached && opener == nil, fromWindow:
 		_ = b.conn.Post(ctx, a.SessionID, "Runtime.runIfWaitingForDebugger", nil)
 		_ = b.conn.Post(ctx, "", "Target.detachFromTarget", cdp.SessionRef{SessionID: a.SessionID})
 	case open >= maxTabs:
