@@ -35,6 +35,8 @@ type script struct {
 	queue               string // of the last act
 	notified            func(in activities.NotifyInput)
 	instructErr         func(in activities.InstructInput) error
+	finishing           func() // called while the run ends
+	asked               func() // called when a question is recorded
 	prepare             func(ctx context.Context) (activities.PrepareResult, error)
 
 	act      func(in activities.ActInput) (agent.Result, error)
@@ -111,6 +113,9 @@ func env(t *testing.T, s *script) *testsuite.TestWorkflowEnvironment {
 	})
 	register(activities.AskName, func(_ context.Context, in activities.AskInput) error {
 		s.note("ask %s %s", in.Confirmation.ID, in.Confirmation.Ask.Name)
+		if s.asked != nil {
+			s.asked()
+		}
 		return nil
 	})
 	register(activities.DecideName, func(_ context.Context, in activities.DecideInput) error {
@@ -127,6 +132,9 @@ func env(t *testing.T, s *script) *testsuite.TestWorkflowEnvironment {
 	register(activities.FinishName, func(_ context.Context, in activities.FinishInput) (activities.FinishResult, error) {
 		s.note("finish %s %s", in.Status, in.Reason)
 		s.finished = in
+		if s.finishing != nil {
+			s.finishing()
+		}
 		return activities.FinishResult{Summary: in.Summary}, s.finishErr
 	})
 	register(activities.NotifyName, func(_ context.Context, in activities.NotifyInput) error {
@@ -150,6 +158,8 @@ func calls(actions ...string) activities.ThinkResult {
 	}
 	return r
 }
+
+func dc() converter.DataConverter { return converter.GetDefaultDataConverter() }
 
 func input() workflows.RunInput {
 	return workflows.RunInput{Session: "s", Message: agent.Message{ID: "r1", Text: "do it", BrowserID: "b1"}}
