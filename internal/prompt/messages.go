@@ -18,18 +18,36 @@ type limits struct {
 	restBytes int // of older texts that were asked for
 	thought   int // bytes of each reply's text
 	groups    int // newest replies kept with their answers; older ones become a line each
+	past      pastLevel
+	said      int // bytes of each thing that was said in the past
+	summary   int // bytes of the summary
+	aside     int // bytes of each thing that others said
 }
+
+// pastLevel is how much of the session's past is kept.
+type pastLevel int
+
+const (
+	pastAll      pastLevel = iota
+	pastOutcomes           // no results of tools but how they ended
+	pastTalk               // what was said, and no tools
+	pastNone               // the summary only
+)
 
 func limitsOf(level int) limits {
 	switch {
 	case level <= 0:
-		return limits{views: 2, viewBytes: 64 << 10, reads: 4, readBytes: 64 << 10, restBytes: 1000, thought: 16 << 10, groups: 1000}
+		return limits{views: 2, viewBytes: 64 << 10, reads: 4, readBytes: 64 << 10, restBytes: 1000, thought: 16 << 10, groups: 1000,
+			past: pastAll, said: agent.MaxInstruction, summary: 32 << 10, aside: 2000}
 	case level == 1:
-		return limits{views: 1, viewBytes: 32 << 10, reads: 2, readBytes: 16 << 10, restBytes: 300, thought: 2000, groups: 1000}
+		return limits{views: 1, viewBytes: 32 << 10, reads: 2, readBytes: 16 << 10, restBytes: 300, thought: 2000, groups: 1000,
+			past: pastOutcomes, said: 8 << 10, summary: 16 << 10, aside: 1000}
 	case level == 2:
-		return limits{views: 1, viewBytes: 12 << 10, reads: 1, readBytes: 6000, restBytes: 100, thought: 400, groups: 40}
+		return limits{views: 1, viewBytes: 12 << 10, reads: 1, readBytes: 6000, restBytes: 100, thought: 400, groups: 40,
+			past: pastTalk, said: 1000, summary: 4000, aside: 300}
 	}
-	return limits{views: 1, viewBytes: 5000, reads: 1, readBytes: 2000, restBytes: 0, thought: 200, groups: 6}
+	return limits{views: 1, viewBytes: 5000, reads: 1, readBytes: 2000, restBytes: 0, thought: 200, groups: 6,
+		past: pastNone, summary: 2000, aside: 100}
 }
 
 // builder writes the messages of a conversation.
@@ -61,11 +79,18 @@ func messages(in Input) []llm.Message {
 		}
 	}
 	b.choose()
+	b.before()
+	told := len(b.out) > 0 // the task does not come first
 	fold := groups - b.lim.groups
 	for i := range in.Turns {
 		t := &in.Turns[i]
 		switch t.Kind {
 		case Task:
+			if told {
+				b.user(b.w.present + t.Text)
+				told = false
+				continue
+			}
 			b.user(t.Text)
 		case Instruction:
 			b.unfold()
@@ -92,13 +117,7 @@ func messages(in Input) []llm.Message {
 
 // isView tells whether an observation shows a page as it stands, and so is
 // out of date with the next one, and not a text that was asked for.
-func isView(t *Turn) bool {
-	switch t.Call.Action {
-	case action.GetText, action.GetHTML, action.StorageGet:
-		return false
-	}
-	return len(t.Text) > agent.MaxInline
-}
+func isView(t *Turn) bool { return IsView(t.Call.Action, t.Text) }
 
 // choose decides how much of each observation is kept, newest first.
 func (b *builder) choose() {

@@ -5,14 +5,24 @@
 // # The request
 //
 // What stays the same comes first, for the provider's cache: the tools, the
-// system prompt, the task; then replies, observations and what people added,
-// oldest first. A reply's tool calls and their answers are never parted:
+// system prompt, what was said in the session before, the task; then replies,
+// observations and what people added, oldest first. How much stands before
+// the task is the run's choice (agent.ContextOptions, seed 003):
+//
+//	full    a summary of the session's past and its newest turns, what others
+//	        said in the chat, and, if there is any of these, where and when
+//	        the run takes place
+//	lite    the time and the session
+//	custom  what the options name, and only the tools that they leave
+//
+// A reply's tool calls and their answers are never parted:
 // every call of a reply is answered directly after it, whatever was recorded
 // in between, and a call without a record is answered as having none.
 //
 // # Untrusted text
 //
-// Everything that came from a browser stands between
+// Everything that came from a browser, from other people in the chat, or from
+// a client's description of itself, and every summary of it, stands between
 //
 //	<<<page ID
 //	page ID>>>
@@ -42,6 +52,7 @@ import (
 	"sgclaw/internal/action"
 	"sgclaw/internal/agent"
 	"sgclaw/internal/llm"
+	"sgclaw/internal/record"
 )
 
 // Kind says what a Turn is.
@@ -91,8 +102,15 @@ type Input struct {
 	Marker string
 	// Turns are the conversation, oldest first.
 	Turns []Turn
-	// Actions are the actions that the model may ask for.
+	// Actions are the actions that the model may ask for; see Offered.
 	Actions []string
+	// Context chooses what of the following is shown.
+	Context agent.ContextOptions
+	// Past is what was said in the session before, Aside what others said in
+	// the same chat, and Runtime where the run takes place.
+	Past    record.Context
+	Aside   []agent.Aside
+	Runtime Runtime
 	// MaxTokens bounds the reply (seed 001 §2.2, max_thinking_tokens).
 	MaxTokens   int
 	Temperature float64
@@ -118,6 +136,7 @@ func Build(in Input) (llm.Request, error) {
 	if in.Locale != "en" {
 		in.Locale = "zh"
 	}
+	in.choose()
 	system, err := in.Template.render(in)
 	if err != nil {
 		return llm.Request{}, err
@@ -148,13 +167,18 @@ func Fit(in Input, maxTokens int) (llm.Request, int, error) {
 	}
 }
 
-// Tools are the tools that a model is offered.
+// Tools are the tools that a model is offered. Without any permitted action
+// it can only report or give up.
 func Tools(locale string, permitted []string) ([]llm.Tool, error) {
 	schema, err := action.ToolSchema(permitted)
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", action.ToolName, err)
 	}
 	w := wordsIn(locale)
+	var tools []llm.Tool
+	if len(permitted) > 0 {
+		tools = append(tools, llm.Tool{Name: action.ToolName, Description: w.browserAction, Schema: schema})
+	}
 	giveUp, err := json.Marshal(giveUpSchema{
 		Type:       "object",
 		Properties: giveUpProperties{Reason: property{Type: "string", Description: w.giveUpReason}},
@@ -163,10 +187,7 @@ func Tools(locale string, permitted []string) ([]llm.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", GiveUpName, err)
 	}
-	return []llm.Tool{
-		{Name: action.ToolName, Description: w.browserAction, Schema: schema},
-		{Name: GiveUpName, Description: w.giveUp, Schema: giveUp},
-	}, nil
+	return append(tools, llm.Tool{Name: GiveUpName, Description: w.giveUp, Schema: giveUp}), nil
 }
 
 type giveUpSchema struct {

@@ -38,6 +38,10 @@ type conversation struct {
 	actions      string // what the tool's schema says, to see what it can do
 }
 
+// taskMark begins the task if anything stands before it: what was said in
+// the session before, or where the run takes place.
+var taskMark = regexp.MustCompile(`(?m)^(?:现在的任务：|The task now: )`)
+
 var instructionMark = regexp.MustCompile(`(?m)^(?:用户补充指示：|Additional instruction from the person: )`)
 
 // read reads a request. Only what the user's messages say outside of page
@@ -83,8 +87,13 @@ func read(req chatRequest) conversation {
 }
 
 // heard takes a message of the user's side: the task first, then
-// instructions. Blocks hold steps that were shortened.
+// instructions. Blocks hold steps that were shortened. What stands before the
+// mark of the task is over.
 func (c *conversation) heard(text string) {
+	if task, ok := present(text); ok {
+		c.task, c.instructions, c.steps = "", nil, nil
+		text = task
+	}
 	said, blocks := split(text)
 	for _, b := range blocks {
 		c.recall(b)
@@ -136,6 +145,22 @@ func (s *step) observed(text string) {
 	case strings.Contains(s.block, "[ref="), strings.Contains(s.block, "\nsnapshot:"), s.action == "getAomSnapshot" && s.outcome == "done":
 		s.view = v
 	}
+}
+
+// present is what follows the mark of the task; what a block says is no mark.
+func present(text string) (string, bool) {
+	for rest := text; rest != ""; {
+		said, after, block := strings.Cut(rest, "<<<page ")
+		if i := taskMark.FindStringIndex(said); i != nil {
+			return rest[i[1]:], true
+		}
+		if !block {
+			break
+		}
+		id, body, _ := strings.Cut(after, "\n")
+		_, rest, _ = strings.Cut(body, "page "+id+">>>")
+	}
+	return "", false
 }
 
 // split parts what was said from the blocks of page text.
