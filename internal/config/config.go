@@ -40,6 +40,10 @@ type Config struct {
 	Pipehost       Pipehost       `toml:"pipehost"`
 	Browserhost    Browserhost    `toml:"browserhost"`
 	Worker         Worker         `toml:"worker"`
+	Agents         []AgentProfile `toml:"agents"`
+	Bindings       []Binding      `toml:"bindings"`
+	Session        Session        `toml:"session"`
+	Gateway        Gateway        `toml:"gateway"`
 
 	// Path is the file that was read; empty if there was none.
 	Path string `toml:"-"`
@@ -134,10 +138,10 @@ type MCP struct {
 
 // MCPServer is one of [[mcp.servers]].
 type MCPServer struct {
-	Name    string
-	Command string
-	Args    []string
-	Env     map[string]Secret
+	Name    string            `toml:"name"`
+	Command string            `toml:"command"`
+	Args    []string          `toml:"args"`
+	Env     map[string]Secret `toml:"env"`
 }
 
 // Temporal is [temporal].
@@ -198,6 +202,102 @@ type Worker struct {
 	MetricsAddr string `toml:"metrics_addr" form:"hostport"` // empty: no metrics
 }
 
+// AgentProfile is one of [[agents]]: who carries a session's tasks out, with
+// what. An empty value leaves it to the sections that hold for all.
+type AgentProfile struct {
+	ID      string `toml:"id" form:"agent"`
+	Default bool   `toml:"default"`
+	// Name is what people read; empty is the id.
+	Name  string `toml:"name"`
+	Model string `toml:"model"`
+	// Tools are the only actions that the agent may use; empty are all.
+	Tools []string `toml:"tools"`
+	// RulesPath is a rules file that holds besides the browser's own.
+	RulesPath            string       `toml:"rules_path" form:"path"`
+	SystemPromptTemplate string       `toml:"system_prompt_template" form:"path"`
+	Browser              string       `toml:"browser" form:"name"`
+	Mode                 agent.Mode   `toml:"mode" oneof:"|queue|steer|interrupt"`
+	Context              AgentContext `toml:"context"`
+}
+
+// AgentContext is [agents.context]. Every key but Strategy is for
+// strategy = "custom", where a false or empty one means just that.
+type AgentContext struct {
+	Strategy       agent.Strategy `toml:"strategy" oneof:"|full|lite|custom"`
+	IncludeHistory bool           `toml:"include_history"`
+	IncludeRuntime bool           `toml:"include_runtime"`
+	IncludeTools   []string       `toml:"include_tools"`
+	ExcludeTools   []string       `toml:"exclude_tools"`
+}
+
+// Options returns the same as the record of a run has it.
+func (c AgentContext) Options() agent.ContextOptions {
+	return agent.ContextOptions{Strategy: c.Strategy, IncludeHistory: c.IncludeHistory, IncludeRuntime: c.IncludeRuntime,
+		IncludeTools: c.IncludeTools, ExcludeTools: c.ExcludeTools}
+}
+
+// Binding is one of [[bindings]]: all that it names must be so of a message,
+// and the message is for Agent then.
+type Binding struct {
+	Agent   string `toml:"agent" form:"agent"`
+	Channel string `toml:"channel" form:"name"`
+	// Account is the channel's account that the message came to. Empty is
+	// the account "default", "*" any.
+	Account string `toml:"account"`
+	// Peer is where the message came from: a person, a group, a channel.
+	Peer BindingPeer `toml:"peer"`
+	// ParentPeer is what Peer is a part of, e.g. the group of a thread.
+	ParentPeer BindingPeer `toml:"parent_peer"`
+	Guild      string      `toml:"guild"`
+	Team       string      `toml:"team"`
+}
+
+// BindingPeer is the other end of a conversation; the zero value is none.
+type BindingPeer struct {
+	Kind string `toml:"kind" oneof:"|direct|group|channel"`
+	ID   string `toml:"id"`
+}
+
+// Session is [session].
+type Session struct {
+	// DMScope says which direct messages share a session (seed 003).
+	DMScope string `toml:"dm_scope" oneof:"main|per-peer|per-channel-peer|per-account-channel-peer"`
+	// Mode holds for messages, sessions and agents that name none.
+	Mode agent.Mode `toml:"mode" oneof:"queue|steer|interrupt"`
+	// MainKey is the last part of the key of an agent's main session.
+	MainKey string `toml:"main_key" form:"agent"`
+	// IdentityLinks are a person's ids on several channels, by the name that
+	// stands for the person: "channel:id", or an id alone for any channel.
+	IdentityLinks map[string][]string `toml:"identity_links"`
+}
+
+// Gateway is [gateway].
+type Gateway struct {
+	Listen string `toml:"listen" form:"listen"`
+	// Token is the operator's; it wins over TokenFile. Use
+	// Config.GatewayToken.
+	Token     Secret `toml:"token"`
+	TokenFile string `toml:"token_file" form:"path"`
+	// TLSCertFile and TLSKeyFile turn TLS on.
+	TLSCertFile string `toml:"tls_cert_file" form:"path"`
+	TLSKeyFile  string `toml:"tls_key_file" form:"path"`
+	// Origins are web pages that may connect besides the gateway's own, and
+	// Hosts the names under which it is reached besides those of this
+	// machine.
+	Origins []string `toml:"origins"`
+	Hosts   []string `toml:"hosts"`
+	// MaxClients bounds the connections, MaxFrameBytes a frame that a client
+	// sends, MaxBufferedBytes what waits for a client that reads slowly.
+	MaxClients       int `toml:"max_clients" range:"1,1000000"`
+	MaxFrameBytes    int `toml:"max_frame_bytes" range:"65536,104857600"`
+	MaxBufferedBytes int `toml:"max_buffered_bytes" range:"1048576,1073741824"`
+	// DeviceSignatures is "off" or "verify": whether what OpenClaw's devices
+	// sign is checked.
+	DeviceSignatures string `toml:"device_signatures" oneof:"off|verify"`
+	// LogLines is how many of its own log lines the gateway keeps to show.
+	LogLines int `toml:"log_lines" range:"0,100000"`
+}
+
 // Seconds is a span of time in whole seconds, as the file has it.
 type Seconds int
 
@@ -224,6 +324,9 @@ func Default(getenv func(string) string) Config {
 		Database:       Database{URL: "postgres://sgclaw@127.0.0.1:5432/sgclaw?sslmode=disable", MaxConns: 20},
 		Pipehost:       Pipehost{DataDir: dataDir(runtime.GOOS, getenv)},
 		Browserhost:    Browserhost{Confirm: "answer", StartURL: "about:blank"},
+		Session:        Session{DMScope: "per-channel-peer", Mode: agent.ModeQueue, MainKey: "main"},
+		Gateway: Gateway{Listen: "127.0.0.1:18789", MaxClients: 5000, MaxFrameBytes: 4 << 20, MaxBufferedBytes: 16 << 20,
+			DeviceSignatures: "off", LogLines: 1000},
 	}
 }
 
@@ -328,6 +431,12 @@ func (c *Config) ModelKey() (Secret, error) {
 // TemporalKey returns Temporal's API key in the same way.
 func (c *Config) TemporalKey() (Secret, error) {
 	return keyOrFile(c.Temporal.APIKey, c.Temporal.APIKeyFile)
+}
+
+// GatewayToken returns the gateway's own token in the same way. There may be
+// others, in the database.
+func (c *Config) GatewayToken() (Secret, error) {
+	return keyOrFile(c.Gateway.Token, c.Gateway.TokenFile)
 }
 
 func keyOrFile(key Secret, file string) (Secret, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,6 +46,8 @@ func show(f field) string {
 		return strconv.Quote(fmt.Sprint(f.value.Interface()))
 	case reflect.Slice:
 		return fmt.Sprintf("%q", f.value.Interface())
+	case reflect.Map:
+		return "{}"
 	default:
 		return fmt.Sprint(f.value.Interface())
 	}
@@ -54,6 +57,16 @@ func show(f field) string {
 func keys() []field {
 	c := Default(func(string) string { return "" })
 	return fieldsOf(&c)
+}
+
+// elementKeys are the keys of the elements of lists.
+func elementKeys() []field {
+	c := Default(func(string) string { return "" })
+	var out []field
+	for _, l := range listsOf(&c) {
+		out = append(out, l.fields()...)
+	}
+	return out
 }
 
 // The defaults that seed 001 gives, in its words.
@@ -191,6 +204,60 @@ func TestLoadFaults(t *testing.T) {
 				`sgclaw.toml:8: mcp.servers.args: must be a list of strings`,
 				`sgclaw.toml:9: mcp.servers.cmd: unknown key`,
 			}},
+		{name: "agents",
+			file: "[[agents]]\nid = \"a\"\ndefault = true\ntools = [\"clik\"]\n[agents.context]\ninclude_history = true\nstrategy = \"some\"\n" +
+				"[[agents]]\nid = \"a\"\ndefault = true\nmode = \"stear\"\nmodle = \"x\"\n[[agents]]\nid = \"Sales Bot\"\n[[agents]]\nname = 1\ncontext.strategy = \"lite\"\n[agents.contxt]\n",
+			want: []string{
+				`sgclaw.toml:4: agents.tools: unknown action "clik"; did you mean "click"?`,
+				`sgclaw.toml:6: agents.context.include_history: has an effect with strategy = "custom" only`,
+				`sgclaw.toml:7: agents.context.strategy: must be one of full, lite, custom, is "some"`,
+				`sgclaw.toml:9: agents.id: "a" is taken by the agent on line 1`,
+				`sgclaw.toml:10: agents.default: the agent on line 1 is the default already`,
+				`sgclaw.toml:11: agents.mode: must be one of queue, steer, interrupt, is "stear"`,
+				`sgclaw.toml:12: agents.modle: unknown key; did you mean "mode`,
+				`sgclaw.toml:14: agents.id: must be 1 to 64 lower-case letters, digits, dashes and underscores, is "Sales Bot"`,
+				`sgclaw.toml:15: agents: needs an id`,
+				`sgclaw.toml:16: agents.name: must be a string, is 1`,
+				`sgclaw.toml:18: agents.contxt: unknown section; did you mean "agents.context"?`,
+			}},
+		{name: "agents elsewhere", file: "[agents.context]\nstrategy = \"lite\"\n[gateway]\nagents = 1\n", want: []string{
+			"sgclaw.toml:1: agents.context: must follow a [[agents]]", "sgclaw.toml:4: gateway.agents: unknown key"}},
+		{name: "agents as a table", file: "[agents]\nid = \"a\"\n", want: []string{"sgclaw.toml:1: agents: is a list of tables; write [[agents]]"}},
+		{name: "bindings",
+			file: "[[agents]]\nid = \"sales\"\n[[bindings]]\nagent = \"sale\"\nchannel = \"wecom\"\n[[bindings]]\nagent = \"sales\"\npeer = {kind = \"group\"}\n" +
+				"[[bindings]]\nchannel = \"wecom\"\npeer = {kind = \"crowd\", id = \"1\"}\n[bindings.parent_peer]\nid = \"7\"\n",
+			want: []string{
+				`sgclaw.toml:4: bindings.agent: no agent "sale" in [[agents]]; did you mean "sales"?`,
+				`sgclaw.toml:6: bindings: needs a channel`,
+				`sgclaw.toml:8: bindings.peer: needs both kind and id`,
+				`sgclaw.toml:9: bindings: needs an agent`,
+				`sgclaw.toml:11: bindings.peer.kind: must be one of direct, group, channel, is "crowd"`,
+				`sgclaw.toml:9: bindings.parent_peer: needs both kind and id`,
+			}},
+		{name: "a binding without agents", file: "[[bindings]]\nagent = \"sales\"\nchannel = \"wecom\"\n", want: []string{`no agent "sales" in [[agents]]`}},
+		{name: "session",
+			file: "[session]\ndm_scope = \"per-user\"\nmain_key = \"\"\n[session.identity_links]\nzhang = [\"wecom:1\", \":x\"]\nZhang = [\"a\"]\nli = [\"WeCom:1\"]\nwang = 1\n",
+			want: []string{
+				`sgclaw.toml:2: session.dm_scope: must be one of main, per-peer, per-channel-peer, per-account-channel-peer, is "per-user"`,
+				`sgclaw.toml:3: session.main_key: is empty`,
+				`sgclaw.toml:5: session.identity_links.zhang: ":x" must be "channel:id", or an id alone`,
+				`sgclaw.toml:5: session.identity_links.zhang: "wecom:1" is linked to "li" already`,
+				`sgclaw.toml:5: session.identity_links.zhang: is the same name as "Zhang"`,
+				`sgclaw.toml:8: session.identity_links.wang: must be a list of strings, is 1`,
+			}},
+		{name: "gateway",
+			file: "[gateway]\nlisten = \"18789\"\ntls_cert_file = \"c.pem\"\norigins = [\"https://a.example\", \"a.example\"]\nhosts = [\"a.example\", \"https://a.example\"]\nmax_frame_bytes = 33554432\nmax_clients = 0\ntoken = 5\n",
+			env:  []string{"SGCLAW_GATEWAY_DEVICE_SIGNATURES=on"},
+			want: []string{
+				`sgclaw.toml:2: gateway.listen: must be host:port to listen at, e.g. 127.0.0.1:18789, is "18789"`,
+				`sgclaw.toml:3: gateway.tls_cert_file: needs tls_key_file too`,
+				`sgclaw.toml:4: gateway.origins: must be origins like https://office.example.com or chrome-extension://id, has "a.example"`,
+				`sgclaw.toml:5: gateway.hosts: must be names of hosts without scheme and port, has "https://a.example"`,
+				`gateway.max_buffered_bytes: must not be less than max_frame_bytes, which is 33554432`,
+				`sgclaw.toml:7: gateway.max_clients: must be from 1 to 1000000, is 0`,
+				`sgclaw.toml:8: gateway.token: must be a string, is 5`,
+				`SGCLAW_GATEWAY_DEVICE_SIGNATURES: must be one of off, verify, is "on"`,
+			}},
 		{name: "two variables for one key", env: []string{"SGCLAW_MAX_STEPS=3", "SGCLAW_AGENT_MAX_STEPS=4"},
 			want: []string{"SGCLAW_MAX_STEPS: says something else than SGCLAW_AGENT_MAX_STEPS; both set agent.max_steps"}},
 		{name: "variables", env: []string{"SGCLAW_BROWSERHOST_HEADLESS=maybe", "SGCLAW_LLM_PROVIDER=gemini", "SGCLAW_DATABASE_URL=nonsense hunter2", "SGCLAW_AGENT_HUMAN_CONFIRM_ACTIONS=click, tpye"},
@@ -272,6 +339,103 @@ func TestSeedVariables(t *testing.T) {
 	want := []string{"debug", "ollama", "qwen2.5:32b", "sk-x", "http://localhost:11434", "100", "/etc/sgclaw/rules.json"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAgents(t *testing.T) {
+	c, err := load(t, `
+agents = [{id = "front-desk", name = "Front desk", rules_path = "desk.json", context = {strategy = "lite"}}]
+[session]
+dm_scope = "per-peer"
+identity_links.zhang = ["wecom:zhangsan", "telegram:1"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Agents) != 1 || c.Agents[0].Title() != "Front desk" || c.Agents[0].Context.Strategy != agent.StrategyLite || len(c.Session.IdentityLinks["zhang"]) != 2 {
+		t.Errorf("the short form: %+v, %v", c.Agents, c.Session.IdentityLinks)
+	}
+	c, err = load(t, `
+[[agents]]
+id = "front-desk"
+name = "Front desk"
+tools = ["click"]
+rules_path = "desk.json"
+context = {strategy = "lite"}
+[[agents]]
+id = "sales"
+default = true
+model = "big"
+[agents.context]
+strategy = "custom"
+include_history = true
+exclude_tools = ["type"]
+[[bindings]]
+agent = "front-desk"
+channel = "wecom"
+account = "*"
+peer = {kind = "group", id = "g:1"}
+[[bindings]]
+agent = "sales"
+channel = "slack"
+team = "T1"
+[bindings.parent_peer]
+kind = "channel"
+id = "C1"
+[session.identity_links]
+zhang = ["wecom:zhangsan", "telegram:1"]
+"li.si" = ["li"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents := []AgentProfile{
+		{ID: "front-desk", Name: "Front desk", Tools: []string{"click"}, RulesPath: filepath.Join(filepath.Dir(c.Path), "desk.json"), Context: AgentContext{Strategy: agent.StrategyLite}},
+		{ID: "sales", Default: true, Model: "big", Context: AgentContext{Strategy: agent.StrategyCustom, IncludeHistory: true, ExcludeTools: []string{"type"}}},
+	}
+	if diff := cmp.Diff(agents, c.Profiles()); diff != "" {
+		t.Error(diff)
+	}
+	bindings := []Binding{
+		{Agent: "front-desk", Channel: "wecom", Account: "*", Peer: BindingPeer{Kind: "group", ID: "g:1"}},
+		{Agent: "sales", Channel: "slack", Team: "T1", ParentPeer: BindingPeer{Kind: "channel", ID: "C1"}},
+	}
+	if diff := cmp.Diff(bindings, c.Bindings); diff != "" {
+		t.Error(diff)
+	}
+	links := map[string][]string{"zhang": {"wecom:zhangsan", "telegram:1"}, "li.si": {"li"}}
+	if diff := cmp.Diff(links, c.Session.IdentityLinks); diff != "" {
+		t.Error(diff)
+	}
+	if c.DefaultAgent() != "sales" {
+		t.Errorf("default agent %q", c.DefaultAgent())
+	}
+	if p, ok := c.Profile("front-desk"); !ok || p.Title() != "Front desk" {
+		t.Errorf("front-desk: %+v, %v", p, ok)
+	}
+	if p, ok := c.Profile("ghost"); ok {
+		t.Errorf("ghost: %+v", p)
+	}
+	s := c.SettingsFor(agents[1])
+	if s.Agent != "sales" || s.Model != "big" || s.MaxSteps != 50 || s.Context.Strategy != agent.StrategyCustom || !s.Context.IncludeHistory {
+		t.Errorf("settings: %+v", s)
+	}
+}
+
+func TestDefaultAgent(t *testing.T) {
+	tests := []struct{ file, want string }{
+		{"", "main"},
+		{"[[agents]]\nid = \"a\"\n[[agents]]\nid = \"b\"\n", "a"},
+		{"[[agents]]\nid = \"a\"\n[[agents]]\nid = \"b\"\ndefault = true\n", "b"},
+	}
+	for _, tt := range tests {
+		c, err := load(t, tt.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.DefaultAgent(); got != tt.want {
+			t.Errorf("default agent of %q: %q, want %q", tt.file, got, tt.want)
+		}
 	}
 }
 
@@ -388,7 +552,7 @@ func TestRequire(t *testing.T) {
 	if err := os.WriteFile(key, []byte("sk-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	model := (*Config).RequireModel
+	model, gateway := (*Config).RequireModel, (*Config).RequireGateway
 	tests := []struct {
 		name    string
 		env     []string
@@ -404,6 +568,15 @@ func TestRequire(t *testing.T) {
 		{"database", nil, (*Config).RequireDatabase, ""},
 		{"no rules", nil, func(c *Config) error { return c.RequireRules(c.Security.RulesPath) }, "without rules nothing is allowed"},
 		{"rules", []string{"SGCLAW_RULES_PATH=" + key}, func(c *Config) error { return c.RequireRules(c.RulesPath()) }, ""},
+		{"gateway", nil, gateway, ""},
+		{"gateway at localhost", []string{"SGCLAW_GATEWAY_LISTEN=localhost:1"}, gateway, ""},
+		{"gateway at [::1]", []string{"SGCLAW_GATEWAY_LISTEN=[::1]:1"}, gateway, ""},
+		{"gateway for all without a token", []string{"SGCLAW_GATEWAY_LISTEN=:18789"}, gateway, "set SGCLAW_GATEWAY_TOKEN"},
+		{"gateway for others without a token", []string{"SGCLAW_GATEWAY_LISTEN=10.0.0.1:18789"}, gateway, "(set by SGCLAW_GATEWAY_LISTEN)"},
+		{"gateway for others with a short token", []string{"SGCLAW_GATEWAY_LISTEN=:1", "SGCLAW_GATEWAY_TOKEN_FILE=" + key}, gateway, "too short"},
+		{"gateway for others with a token", []string{"SGCLAW_GATEWAY_LISTEN=:1", "SGCLAW_GATEWAY_TOKEN=0123456789abcdef"}, gateway, ""},
+		{"gateway's token file missing", []string{"SGCLAW_GATEWAY_TOKEN_FILE=" + key + "x"}, gateway, "gateway.token_file: open"},
+		{"gateway's certificate missing", []string{"SGCLAW_GATEWAY_TLS_CERT_FILE=" + key + "x", "SGCLAW_GATEWAY_TLS_KEY_FILE=" + key}, gateway, "gateway.tls_cert_file: open"},
 		{"no data directory", []string{"HOME=", "LOCALAPPDATA="}, (*Config).RequireDataDir, "SGCLAW_PIPEHOST_DATA_DIR"},
 		{"data directory", []string{"SGCLAW_PIPEHOST_DATA_DIR=" + filepath.Join(dir, "a", "b")}, (*Config).RequireDataDir, ""},
 	}
@@ -429,7 +602,7 @@ func TestRequire(t *testing.T) {
 }
 
 func TestSecretIsNotShown(t *testing.T) {
-	c, err := load(t, "[mcp]\nservers = [{name = \"a\", command = \"b\", env = {T = \"hunter2\"}}]\n", "SGCLAW_LLM_API_KEY=hunter2", "SGCLAW_DATABASE_URL=postgres://u:hunter2@h/d")
+	c, err := load(t, "[mcp]\nservers = [{name = \"a\", command = \"b\", env = {T = \"hunter2\"}}]\n", "SGCLAW_LLM_API_KEY=hunter2", "SGCLAW_GATEWAY_TOKEN=hunter2", "SGCLAW_DATABASE_URL=postgres://u:hunter2@h/d")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -480,7 +653,7 @@ func TestLogger(t *testing.T) {
 func TestTags(t *testing.T) {
 	c := Default(os.Getenv)
 	env := make(map[string]string)
-	for _, f := range fieldsOf(&c) {
+	for _, f := range append(fieldsOf(&c), elementKeys()...) {
 		if k := f.value.Kind(); k == reflect.Int || k == reflect.Float64 {
 			least, most, ok := strings.Cut(f.tag.Get("range"), ",")
 			_, err1 := strconv.ParseFloat(least, 64)
@@ -497,7 +670,7 @@ func TestTags(t *testing.T) {
 			fault = f.setFloat(f.value.Float())
 		case reflect.String:
 			fault = f.setString(f.value.String(), "", "")
-		case reflect.Bool, reflect.Slice:
+		case reflect.Bool, reflect.Slice, reflect.Map:
 		default:
 			t.Errorf("%s: no support for %s", f.name, f.value.Type())
 		}
@@ -534,9 +707,23 @@ func TestExampleFile(t *testing.T) {
 	if diff := cmp.Diff(&want, c, cmpopts.IgnoreFields(Config{}, "Path", "Warnings"), cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Error(diff)
 	}
+	// What is commented in it loads too.
+	uncommented := regexp.MustCompile(`(?m)^# (\[|[a-z_]+ = )`).ReplaceAllString(string(data), "$1")
+	path := filepath.Join(t.TempDir(), FileName)
+	if err := os.WriteFile(path, []byte(uncommented), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := Load(Options{Path: path, Env: []string{}}); err != nil {
+		t.Error(err)
+	} else if len(c.Agents) != 1 || len(c.Bindings) != 1 {
+		t.Errorf("agents: %+v", c.Agents)
+	}
 	// With its commented keys it names every key.
-	for _, k := range keys() {
+	for _, k := range append(keys(), elementKeys()...) {
 		_, key, _ := cutLast(k.name, ".")
+		if rest, ok := strings.CutPrefix(k.name, "bindings."); ok && rest != key {
+			key, _, _ = strings.Cut(rest, ".") // the inline tables peer and parent_peer
+		}
 		if !strings.Contains(string(data), "\n"+key+" = ") && !strings.Contains(string(data), "\n# "+key+" = ") {
 			t.Errorf("sgclaw.example.toml does not show %s", k.name)
 		}
@@ -582,6 +769,30 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
+// The keys of lists' elements have rows too, without variables.
+func TestElementsDocumented(t *testing.T) {
+	data, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := map[string]bool{"agents.id": true, "bindings.agent": true, "bindings.channel": true}
+	for _, k := range elementKeys() {
+		if strings.HasPrefix(k.name, "mcp.") {
+			continue
+		}
+		section, key, _ := strings.Cut(k.name, ".")
+		_, rest, _ := strings.Cut(string(data), "\n## [["+section+"]]")
+		rest, _, _ = strings.Cut(rest, "\n## ")
+		row := "\n| `" + key + "` | `" + show(k) + "` |"
+		if must[k.name] {
+			row = "\n| `" + key + "` | none |"
+		}
+		if !strings.Contains(rest, row) {
+			t.Errorf("no row %q", strings.TrimSpace(row))
+		}
+	}
+}
+
 // FuzzLoad looks for panics, and for configurations that load and are out of
 // bounds.
 func FuzzLoad(f *testing.F) {
@@ -595,7 +806,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, env string) {
 		c := Default(func(string) string { return "" })
 		c.origins = make(map[string]string)
-		l := &loader{config: &c, fields: fieldsOf(&c), file: FileName, base: "/base"}
+		l := &loader{config: &c, fields: fieldsOf(&c), lists: listsOf(&c), file: FileName, base: "/base"}
 		l.parse(data)
 		if name, value, ok := strings.Cut(env, "="); ok {
 			l.readEnv(map[string]string{name: value})

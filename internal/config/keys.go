@@ -34,7 +34,7 @@ func walk(v reflect.Value, prefix string) []field {
 	for i := range v.NumField() {
 		sf := v.Type().Field(i)
 		name := sf.Tag.Get("toml")
-		if name == "" || name == "-" || sf.Type == reflect.TypeFor[[]MCPServer]() {
+		if name == "" || name == "-" || isList(sf.Type) {
 			continue
 		}
 		if sf.Type.Kind() == reflect.Struct {
@@ -42,6 +42,10 @@ func walk(v reflect.Value, prefix string) []field {
 			continue
 		}
 		f := field{name: prefix + name, tag: sf.Tag, value: v.Field(i)}
+		if sf.Type.Kind() == reflect.Map {
+			out = append(out, f)
+			continue
+		}
 		f.env = []string{"SGCLAW_" + strings.ToUpper(strings.ReplaceAll(f.name, ".", "_"))}
 		if alias := sf.Tag.Get("env"); alias != "" {
 			f.env = append(f.env, alias)
@@ -49,6 +53,49 @@ func walk(v reflect.Value, prefix string) []field {
 		out = append(out, f)
 	}
 	return out
+}
+
+// list is a list of tables, e.g. [[agents]]. Its elements' keys are found by
+// the same tags; they have no variables.
+type list struct {
+	name  string
+	value reflect.Value // a slice of structs
+}
+
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// listsOf finds the lists of tables of a Config.
+func listsOf(c *Config) []list { return lists(reflect.ValueOf(c).Elem(), "") }
+
+func lists(v reflect.Value, prefix string) []list {
+	var out []list
+	for i := range v.NumField() {
+		sf := v.Type().Field(i)
+		name := sf.Tag.Get("toml")
+		switch {
+		case name == "" || name == "-":
+		case isList(sf.Type):
+			out = append(out, list{prefix + name, v.Field(i)})
+		case sf.Type.Kind() == reflect.Struct:
+			out = append(out, lists(v.Field(i), prefix+name+".")...)
+		}
+	}
+	return out
+}
+
+// add appends an empty element.
+func (l list) add() { l.value.Set(reflect.Append(l.value, reflect.Zero(l.value.Type().Elem()))) }
+
+// fields are the keys of the last element, or of one that is in no list if
+// there is none yet.
+func (l list) fields() []field {
+	elem := reflect.New(l.value.Type().Elem()).Elem()
+	if n := l.value.Len(); n > 0 {
+		elem = l.value.Index(n - 1)
+	}
+	return walk(elem, l.name+".")
 }
 
 func (f field) secret() bool { return f.value.Type() == reflect.TypeFor[Secret]() }
@@ -64,6 +111,8 @@ func (f field) wants() string {
 		return "a number"
 	case reflect.Bool:
 		return "true or false"
+	case reflect.Map:
+		return "a table"
 	}
 	return "a list of strings"
 }
@@ -121,7 +170,10 @@ func (f field) bounds() (least, most float64) {
 
 func plain(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var (
+	nameForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	agentForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+)
 
 // checkForm returns what is wrong with a string, or nothing. It never quotes
 // what may hold a password.
@@ -130,6 +182,15 @@ func checkForm(form, s string) string {
 	case "name":
 		if !nameForm.MatchString(s) {
 			return "must be 1 to 128 letters, digits, dots, dashes and underscores"
+		}
+	case "agent":
+		if !agentForm.MatchString(s) {
+			return fmt.Sprintf("must be 1 to 64 lower-case letters, digits, dashes and underscores, is %q", s)
+		}
+	case "listen":
+		host, port, err := net.SplitHostPort(s)
+		if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 || strings.ContainsAny(host, "/ ") {
+			return fmt.Sprintf("must be host:port to listen at, e.g. 127.0.0.1:18789, is %q", s)
 		}
 	case "hostport":
 		_, port, err := net.SplitHostPort(s)

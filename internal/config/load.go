@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -61,7 +62,7 @@ func Load(o Options) (*Config, error) {
 
 	c := Default(getenv)
 	c.origins = make(map[string]string)
-	l := &loader{config: &c, fields: fieldsOf(&c), home: env["HOME"], actions: o.Actions}
+	l := &loader{config: &c, fields: fieldsOf(&c), lists: listsOf(&c), home: env["HOME"], actions: o.Actions}
 	if runtime.GOOS == "windows" {
 		l.home = env["USERPROFILE"]
 	}
@@ -78,6 +79,8 @@ func Load(o Options) (*Config, error) {
 type loader struct {
 	config  *Config
 	fields  []field
+	lists   []list
+	lines   map[string][]int // where each element of a list begins
 	home    string
 	actions []string
 	file    string // as messages name it
@@ -222,6 +225,8 @@ func (l *loader) readEnv(env map[string]string) {
 	}
 }
 
+var elementIndex = regexp.MustCompile(`\[\d+\]`)
+
 // setFromEnv returns what is wrong with the value, or nothing.
 func (l *loader) setFromEnv(f field, value string) string {
 	switch f.value.Kind() {
@@ -260,16 +265,15 @@ func (l *loader) setFromEnv(f field, value string) string {
 // checkTogether finds what is wrong with several keys at once.
 func (l *loader) checkTogether() {
 	c := l.config
+	l.checkServers()
+	l.checkAgents()
+	l.checkBindings()
+	l.checkSession()
+	l.checkGateway()
 	if b := c.CircuitBreaker; b.CooldownMaxSecs < b.CooldownBaseSecs {
 		l.faultAt("circuit_breaker.cooldown_max_secs", "must not be less than cooldown_base_secs, which is %d", b.CooldownBaseSecs)
 	}
-	if t := c.Temporal; (t.TLSCertFile == "") != (t.TLSKeyFile == "") {
-		key, other := "temporal.tls_cert_file", "tls_key_file"
-		if t.TLSCertFile == "" {
-			key, other = "temporal.tls_key_file", "tls_cert_file"
-		}
-		l.faultAt(key, "needs %s too", other)
-	}
+	l.checkPair("temporal", c.Temporal.TLSCertFile, c.Temporal.TLSKeyFile)
 	if c.LLM.Model == "" {
 		l.faultAt("llm.model", "is empty")
 	}
@@ -279,20 +283,22 @@ func (l *loader) checkTogether() {
 	if c.Temporal.Namespace == "" {
 		l.faultAt("temporal.namespace", "is empty")
 	}
-	for _, name := range c.Agent.HumanConfirmActions {
-		if l.actions != nil && !slices.Contains(l.actions, name) {
-			l.faultAt("agent.human_confirm_actions", "unknown action %q%s", name, didYouMean(name, l.actions))
-		}
-	}
+	l.checkActions("agent.human_confirm_actions", c.Agent.HumanConfirmActions)
 	if c.origins["memory.db_path"] != "" {
 		l.warn("memory.db_path has no effect: memory is kept in the database (database.url)")
 	}
 }
 
-// faultAt reports a fault where the key was set.
+// faultAt reports a fault where the key was set. A key of a list's element
+// is e.g. agents[0].id; messages name it agents.id.
 func (l *loader) faultAt(key, format string, args ...any) {
-	f := Fault{Key: key, Message: fmt.Sprintf(format, args...)}
-	switch origin := l.config.origins[key]; {
+	f := Fault{Key: elementIndex.ReplaceAllString(key, ""), Message: fmt.Sprintf(format, args...)}
+	origin := l.config.origins[key]
+	for parent := key; origin == "" && elementIndex.MatchString(parent); {
+		parent, _, _ = cutLast(parent, ".")
+		origin = l.config.origins[parent]
+	}
+	switch {
 	case strings.HasPrefix(origin, "SGCLAW_"):
 		f.Env = origin
 	case origin != "":

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
 	"os"
 )
 
@@ -62,6 +64,42 @@ func (c *Config) RequireDataDir() error {
 		return faultsError([]Fault{c.faultOf("pipehost.data_dir", "%v", err)})
 	}
 	return nil
+}
+
+// minToken is the length of the shortest token, in bytes, that is safe where
+// others than this machine's users can try.
+const minToken = 16
+
+// RequireGateway checks that a gateway can be started: its token and its
+// certificate can be read, and it listens to other machines only if it asks
+// them for a token.
+func (c *Config) RequireGateway() error {
+	var faults []Fault
+	token, err := c.GatewayToken()
+	switch {
+	case err != nil:
+		faults = append(faults, c.faultOf("gateway.token_file", "%v", err))
+	case c.GatewayLoopback():
+	case token == "":
+		faults = append(faults, c.faultOf("gateway.listen",
+			"%s can be reached from other machines, and without a token anybody could use it: set SGCLAW_GATEWAY_TOKEN, or gateway.token_file to a file that holds one, or listen at 127.0.0.1", c.Gateway.Listen))
+	case len(token) < minToken:
+		faults = append(faults, c.faultOf("gateway.token",
+			"is too short for a gateway that other machines can reach: at least %d characters", minToken))
+	}
+	if g := c.Gateway; g.TLSCertFile != "" {
+		if _, err := tls.LoadX509KeyPair(g.TLSCertFile, g.TLSKeyFile); err != nil {
+			faults = append(faults, c.faultOf("gateway.tls_cert_file", "%v", err))
+		}
+	}
+	return faultsError(faults)
+}
+
+// GatewayLoopback is true if only this machine can reach the gateway.
+func (c *Config) GatewayLoopback() bool {
+	host, _, _ := net.SplitHostPort(c.Gateway.Listen)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // faultOf makes a fault that names where the key was set, if it was.

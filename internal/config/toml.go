@@ -13,9 +13,6 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// mcpServers is the one list of tables.
-const mcpServers = "mcp.servers"
-
 // parse applies the file. Whether it is TOML at all the library's decoder
 // says, which knows all the rules about keys that stand twice; where each
 // value stands only its parser says.
@@ -44,11 +41,11 @@ func (l *loader) parse(data []byte) {
 			skip = !p.table(name, line)
 		case unstable.ArrayTable:
 			table = name
-			skip = name != mcpServers
-			if skip {
+			l, ok := p.list(name)
+			if skip = !ok || l.name != name; skip {
 				p.fault(line, name, "is not a list of tables")
 			} else {
-				p.server(line)
+				p.add(l, line)
 			}
 		case unstable.KeyValue:
 			if !skip {
@@ -62,13 +59,57 @@ func (l *loader) parse(data []byte) {
 	if err := p.parser.Error(); err != nil {
 		l.fault(0, "", "not TOML: %v", err)
 	}
-	p.checkServers()
 }
 
 type tomlReader struct {
 	*loader
-	parser  unstable.Parser
-	servers []int // the line of each server
+	parser unstable.Parser
+}
+
+// list returns the list that a name is of: the list's own, or that of
+// something in an element.
+func (p *tomlReader) list(name string) (list, bool) {
+	for _, l := range p.lists {
+		if name == l.name || strings.HasPrefix(name, l.name+".") {
+			return l, true
+		}
+	}
+	return list{}, false
+}
+
+// add begins another element of a list.
+func (p *tomlReader) add(l list, line int) {
+	p.config.origins[element(l.name, l.value.Len())] = p.file + ":" + strconv.Itoa(line)
+	if p.lines == nil {
+		p.lines = make(map[string][]int)
+	}
+	p.lines[l.name] = append(p.lines[l.name], line)
+	l.add()
+}
+
+// element names an element of a list among the origins.
+func element(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+// keys are the keys among which a name is looked up.
+func (p *tomlReader) keys(name string) []field {
+	if l, ok := p.list(name); ok {
+		return l.fields()
+	}
+	return p.fields
+}
+
+// find returns the field that a name stands for, and the key in it if it is
+// a table of its own.
+func (p *tomlReader) find(name string) (f field, key string, ok bool) {
+	for _, f := range p.keys(name) {
+		if f.name == name {
+			return f, "", true
+		}
+		if rest, ok := strings.CutPrefix(name, f.name+"."); ok && f.value.Kind() == reflect.Map {
+			return f, rest, true
+		}
+	}
+	return field{}, "", false
 }
 
 // key returns the dotted name of an expression's key and its line.
@@ -85,35 +126,42 @@ func (p *tomlReader) key(e *unstable.Node) (name string, line int) {
 
 // table reports whether a table is known, and says so if it is not.
 func (p *tomlReader) table(name string, line int) bool {
-	if name == mcpServers {
-		p.fault(line, name, "is a list of tables; write [[%s]]", name)
-		return false
-	}
-	if name == mcpServers+".env" {
-		if len(p.servers) == 0 {
-			p.fault(line, name, "must follow a [[%s]]", mcpServers)
+	if l, ok := p.list(name); ok {
+		if name == l.name {
+			p.fault(line, name, "is a list of tables; write [[%s]]", name)
 			return false
 		}
-		return true
+		if l.value.Len() == 0 {
+			p.fault(line, name, "must follow a [[%s]]", l.name)
+			return false
+		}
 	}
 	if p.isSection(name) {
 		return true
 	}
-	if _, ok := p.field(name); ok {
+	if f, _, ok := p.find(name); ok {
+		if f.name == name && f.value.Kind() == reflect.Map {
+			return true
+		}
 		p.fault(line, name, "is a key, not a section")
 		return false
 	}
-	p.fault(line, name, "unknown section%s", didYouMean(name, p.sections()))
+	p.fault(line, name, "unknown section%s", didYouMean(name, p.sections(name)))
 	return false
 }
 
-func (p *tomlReader) isSection(name string) bool { return slices.Contains(p.sections(), name) }
+func (p *tomlReader) isSection(name string) bool { return slices.Contains(p.sections(name), name) }
 
-func (p *tomlReader) sections() []string {
-	out := []string{"mcp"}
-	for _, f := range p.fields {
+// sections are those among which a name is looked up.
+func (p *tomlReader) sections(name string) []string {
+	var out []string
+	l, inList := p.list(name)
+	if !inList {
+		out = append(out, "mcp")
+	}
+	for _, f := range p.keys(name) {
 		section, _, _ := cutLast(f.name, ".")
-		if !slices.Contains(out, section) {
+		if section != l.name && !slices.Contains(out, section) {
 			out = append(out, section)
 		}
 	}
@@ -122,33 +170,76 @@ func (p *tomlReader) sections() []string {
 
 // set stores the value of one key.
 func (p *tomlReader) set(name string, v *unstable.Node, line int) {
-	switch {
-	case name == mcpServers:
-		p.serverList(v, line)
-		return
-	case strings.HasPrefix(name, mcpServers+"."):
-		p.serverKey(strings.TrimPrefix(name, mcpServers+"."), v, line)
-		return
-	case v.Kind == unstable.InlineTable:
-		if !p.isSection(name) {
-			p.unknown(name, line)
+	origin := name
+	if l, ok := p.list(name); ok {
+		switch n := l.value.Len(); {
+		case name == l.name:
+			p.elements(l, v, line)
 			return
+		case n == 0:
+			p.fault(line, name, "must follow a [[%s]]", l.name)
+			return
+		default:
+			origin = element(l.name, n-1) + strings.TrimPrefix(name, l.name)
 		}
+	}
+	f, key, ok := p.find(name)
+	table := p.isSection(name) || ok && key == "" && f.value.Kind() == reflect.Map
+	switch {
+	case v.Kind == unstable.InlineTable && table:
+		p.config.origins[origin] = p.file + ":" + strconv.Itoa(line)
 		for it := v.Children(); it.Next(); {
 			key, line := p.key(it.Node())
 			p.set(name+"."+key, it.Node().Value(), line)
 		}
 		return
-	}
-	f, ok := p.field(name)
-	if !ok {
+	case !ok:
 		p.unknown(name, line)
 		return
 	}
-	p.config.origins[name] = p.file + ":" + strconv.Itoa(line)
-	if msg := p.value(f, v); msg != "" {
+	p.config.origins[origin] = p.file + ":" + strconv.Itoa(line)
+	msg := ""
+	if key != "" {
+		msg = p.entry(f, key, v)
+	} else {
+		msg = p.value(f, v)
+	}
+	if msg != "" {
 		p.fault(line, name, "%s", msg)
 	}
+}
+
+// elements reads the form list = [{...}, {...}].
+func (p *tomlReader) elements(l list, v *unstable.Node, line int) {
+	if v.Kind != unstable.Array {
+		p.fault(line, l.name, "must be a list of tables, is %s", describe(v))
+		return
+	}
+	for it := v.Children(); it.Next(); {
+		if it.Node().Kind != unstable.InlineTable {
+			p.fault(line, l.name, "must be a list of tables, has %s in it", describe(it.Node()))
+			continue
+		}
+		p.add(l, line)
+		for kv := it.Node().Children(); kv.Next(); {
+			key, line := p.key(kv.Node())
+			p.set(l.name+"."+key, kv.Node().Value(), line)
+		}
+	}
+}
+
+// entry stores one entry of a key that is a table of its own. It returns what
+// is wrong with the value, or nothing.
+func (p *tomlReader) entry(f field, key string, v *unstable.Node) string {
+	entry := reflect.New(f.value.Type().Elem()).Elem()
+	if msg := p.value(field{value: entry}, v); msg != "" {
+		return msg
+	}
+	if f.value.IsNil() {
+		f.value.Set(reflect.MakeMap(f.value.Type()))
+	}
+	f.value.SetMapIndex(reflect.ValueOf(key), entry)
+	return ""
 }
 
 func (p *tomlReader) unknown(name string, line int) {
@@ -161,7 +252,7 @@ func (p *tomlReader) unknown(name string, line int) {
 		section, key = "", name
 	}
 	var here, everywhere []string
-	for _, f := range p.fields {
+	for _, f := range p.keys(name) {
 		s, k, _ := cutLast(f.name, ".")
 		if s == section {
 			here = append(here, k)
@@ -212,7 +303,7 @@ func (p *tomlReader) value(f field, v *unstable.Node) string {
 		return f.setFloat(x)
 	}
 	list, ok := stringList(v)
-	if !ok {
+	if !ok || f.value.Kind() != reflect.Slice {
 		return wrong
 	}
 	f.value.Set(reflect.ValueOf(list))
@@ -248,95 +339,4 @@ func describe(v *unstable.Node) string {
 		return "a table"
 	}
 	return "a date or time"
-}
-
-// server begins another [[mcp.servers]].
-func (p *tomlReader) server(line int) {
-	p.servers = append(p.servers, line)
-	p.config.MCP.Servers = append(p.config.MCP.Servers, MCPServer{})
-}
-
-// serverList reads the form servers = [{...}, {...}].
-func (p *tomlReader) serverList(v *unstable.Node, line int) {
-	if v.Kind != unstable.Array {
-		p.fault(line, mcpServers, "must be a list of tables, is %s", describe(v))
-		return
-	}
-	for it := v.Children(); it.Next(); {
-		if it.Node().Kind != unstable.InlineTable {
-			p.fault(line, mcpServers, "must be a list of tables, has %s in it", describe(it.Node()))
-			continue
-		}
-		p.server(line)
-		for kv := it.Node().Children(); kv.Next(); {
-			key, line := p.key(kv.Node())
-			p.serverKey(key, kv.Node().Value(), line)
-		}
-	}
-}
-
-func (p *tomlReader) serverKey(key string, v *unstable.Node, line int) {
-	name := mcpServers + "." + key
-	if len(p.servers) == 0 {
-		p.fault(line, name, "must follow a [[%s]]", mcpServers)
-		return
-	}
-	s := &p.config.MCP.Servers[len(p.servers)-1]
-	if env, ok := strings.CutPrefix(key, "env."); ok {
-		if v.Kind != unstable.String {
-			p.fault(line, name, "must be a string, is %s", describe(v))
-			return
-		}
-		if s.Env == nil {
-			s.Env = make(map[string]Secret)
-		}
-		s.Env[env] = Secret(v.Data)
-		return
-	}
-	switch key {
-	case "name", "command":
-		if v.Kind != unstable.String || len(v.Data) == 0 {
-			p.fault(line, name, "must be a string that is not empty")
-			return
-		}
-		if key == "name" {
-			s.Name = string(v.Data)
-		} else {
-			s.Command = string(v.Data)
-		}
-	case "args":
-		args, ok := stringList(v)
-		if !ok {
-			p.fault(line, name, "must be a list of strings")
-		}
-		s.Args = args
-	case "env":
-		if v.Kind != unstable.InlineTable {
-			p.fault(line, name, "must be a table, is %s", describe(v))
-			return
-		}
-		for it := v.Children(); it.Next(); {
-			k, line := p.key(it.Node())
-			p.serverKey("env."+k, it.Node().Value(), line)
-		}
-	default:
-		p.fault(line, name, "unknown key%s", didYouMean(key, []string{"name", "command", "args", "env"}))
-	}
-}
-
-// checkServers finds servers without what they need.
-func (p *tomlReader) checkServers() {
-	lines := make(map[string]int)
-	for i, s := range p.config.MCP.Servers {
-		line := p.servers[i]
-		if s.Name == "" {
-			p.fault(line, mcpServers, "needs a name")
-		} else if first, twice := lines[s.Name]; twice {
-			p.fault(line, mcpServers, "name %q is taken by the server on line %d", s.Name, first)
-		}
-		lines[s.Name] = line
-		if s.Command == "" {
-			p.fault(line, mcpServers, "needs a command")
-		}
-	}
 }
