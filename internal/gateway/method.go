@@ -18,6 +18,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"sgclaw/internal/access"
 )
@@ -34,6 +35,9 @@ type Call struct {
 	// Early answers the request before the handler has ended: the first of
 	// two responses, which says "accepted".
 	Early func(payload any)
+
+	// after is done once the response has been queued.
+	after []func()
 }
 
 // Handler carries out a request. It returns the payload of the response, or
@@ -47,4 +51,7 @@ type Method struct {
 	// Role is the least that may call it.
 	Role   access.Role
 	Handle Handler
+	// Timeout bounds Handle; 0 means Config.RequestTimeout, and a negative
+	// one that only the connection's end does.
+	Timeout time.Duration
 }
