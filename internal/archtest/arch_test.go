@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"internal/browser": {"internal/action", "internal/agent", "internal/pipe"},
 	"internal/journal": {"internal/agent", "internal/pipe"},
 	"internal/host":    {"internal/action", "internal/agent", "internal/child", "internal/page", "internal/pipe", "internal/policy"},
-	"internal/store":   {"internal/agent", "internal/critic", "internal/record", "internal/store/sqldb", "migrations"},
+	"internal/store":   {"internal/access", "internal/agent", "internal/critic", "internal/record", "internal/store/sqldb", "migrations"},
 	"internal/feed":    {"internal/agent", "internal/store"},
 }
 

@@ -30,6 +30,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.appendEventStmt, err = db.PrepareContext(ctx, appendEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query AppendEvent: %w", err)
 	}
+	if q.beatStmt, err = db.PrepareContext(ctx, beat); err != nil {
+		return nil, fmt.Errorf("error preparing query Beat: %w", err)
+	}
 	if q.beginRunStmt, err = db.PrepareContext(ctx, beginRun); err != nil {
 		return nil, fmt.Errorf("error preparing query BeginRun: %w", err)
 	}
@@ -50,6 +53,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.finishRunStmt, err = db.PrepareContext(ctx, finishRun); err != nil {
 		return nil, fmt.Errorf("error preparing query FinishRun: %w", err)
+	}
+	if q.forgetPresenceStmt, err = db.PrepareContext(ctx, forgetPresence); err != nil {
+		return nil, fmt.Errorf("error preparing query ForgetPresence: %w", err)
 	}
 	if q.getBreakerStmt, err = db.PrepareContext(ctx, getBreaker); err != nil {
 		return nil, fmt.Errorf("error preparing query GetBreaker: %w", err)
@@ -81,11 +87,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getVerdictStmt, err = db.PrepareContext(ctx, getVerdict); err != nil {
 		return nil, fmt.Errorf("error preparing query GetVerdict: %w", err)
 	}
+	if q.goneStmt, err = db.PrepareContext(ctx, gone); err != nil {
+		return nil, fmt.Errorf("error preparing query Gone: %w", err)
+	}
 	if q.hasEventStmt, err = db.PrepareContext(ctx, hasEvent); err != nil {
 		return nil, fmt.Errorf("error preparing query HasEvent: %w", err)
 	}
 	if q.historyGroupsStmt, err = db.PrepareContext(ctx, historyGroups); err != nil {
 		return nil, fmt.Errorf("error preparing query HistoryGroups: %w", err)
+	}
+	if q.insertAuditStmt, err = db.PrepareContext(ctx, insertAudit); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertAudit: %w", err)
 	}
 	if q.insertConfirmationStmt, err = db.PrepareContext(ctx, insertConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertConfirmation: %w", err)
@@ -114,11 +126,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertThoughtStmt, err = db.PrepareContext(ctx, insertThought); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertThought: %w", err)
 	}
+	if q.insertTokenStmt, err = db.PrepareContext(ctx, insertToken); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertToken: %w", err)
+	}
 	if q.lastFinalStmt, err = db.PrepareContext(ctx, lastFinal); err != nil {
 		return nil, fmt.Errorf("error preparing query LastFinal: %w", err)
 	}
 	if q.lastSeqStmt, err = db.PrepareContext(ctx, lastSeq); err != nil {
 		return nil, fmt.Errorf("error preparing query LastSeq: %w", err)
+	}
+	if q.listAuditStmt, err = db.PrepareContext(ctx, listAudit); err != nil {
+		return nil, fmt.Errorf("error preparing query ListAudit: %w", err)
 	}
 	if q.listBreakersStmt, err = db.PrepareContext(ctx, listBreakers); err != nil {
 		return nil, fmt.Errorf("error preparing query ListBreakers: %w", err)
@@ -135,6 +153,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMessagesStmt, err = db.PrepareContext(ctx, listMessages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMessages: %w", err)
 	}
+	if q.listPresenceStmt, err = db.PrepareContext(ctx, listPresence); err != nil {
+		return nil, fmt.Errorf("error preparing query ListPresence: %w", err)
+	}
 	if q.listRunEventsStmt, err = db.PrepareContext(ctx, listRunEvents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRunEvents: %w", err)
 	}
@@ -146,6 +167,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listStepsStmt, err = db.PrepareContext(ctx, listSteps); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSteps: %w", err)
+	}
+	if q.listTokensStmt, err = db.PrepareContext(ctx, listTokens); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTokens: %w", err)
 	}
 	if q.lockBreakerStmt, err = db.PrepareContext(ctx, lockBreaker); err != nil {
 		return nil, fmt.Errorf("error preparing query LockBreaker: %w", err)
@@ -182,6 +206,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.resetSessionStmt, err = db.PrepareContext(ctx, resetSession); err != nil {
 		return nil, fmt.Errorf("error preparing query ResetSession: %w", err)
+	}
+	if q.revokeTokenStmt, err = db.PrepareContext(ctx, revokeToken); err != nil {
+		return nil, fmt.Errorf("error preparing query RevokeToken: %w", err)
 	}
 	if q.rewindConfirmationStmt, err = db.PrepareContext(ctx, rewindConfirmation); err != nil {
 		return nil, fmt.Errorf("error preparing query RewindConfirmation: %w", err)
@@ -228,6 +255,12 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.takeOverStmt, err = db.PrepareContext(ctx, takeOver); err != nil {
 		return nil, fmt.Errorf("error preparing query TakeOver: %w", err)
 	}
+	if q.tokenByHashStmt, err = db.PrepareContext(ctx, tokenByHash); err != nil {
+		return nil, fmt.Errorf("error preparing query TokenByHash: %w", err)
+	}
+	if q.touchTokenStmt, err = db.PrepareContext(ctx, touchToken); err != nil {
+		return nil, fmt.Errorf("error preparing query TouchToken: %w", err)
+	}
 	if q.usageStmt, err = db.PrepareContext(ctx, usage); err != nil {
 		return nil, fmt.Errorf("error preparing query Usage: %w", err)
 	}
@@ -247,6 +280,11 @@ func (q *Queries) Close() error {
 	if q.appendEventStmt != nil {
 		if cerr := q.appendEventStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing appendEventStmt: %w", cerr)
+		}
+	}
+	if q.beatStmt != nil {
+		if cerr := q.beatStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing beatStmt: %w", cerr)
 		}
 	}
 	if q.beginRunStmt != nil {
@@ -282,6 +320,11 @@ func (q *Queries) Close() error {
 	if q.finishRunStmt != nil {
 		if cerr := q.finishRunStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing finishRunStmt: %w", cerr)
+		}
+	}
+	if q.forgetPresenceStmt != nil {
+		if cerr := q.forgetPresenceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing forgetPresenceStmt: %w", cerr)
 		}
 	}
 	if q.getBreakerStmt != nil {
@@ -334,6 +377,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getVerdictStmt: %w", cerr)
 		}
 	}
+	if q.goneStmt != nil {
+		if cerr := q.goneStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing goneStmt: %w", cerr)
+		}
+	}
 	if q.hasEventStmt != nil {
 		if cerr := q.hasEventStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing hasEventStmt: %w", cerr)
@@ -342,6 +390,11 @@ func (q *Queries) Close() error {
 	if q.historyGroupsStmt != nil {
 		if cerr := q.historyGroupsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing historyGroupsStmt: %w", cerr)
+		}
+	}
+	if q.insertAuditStmt != nil {
+		if cerr := q.insertAuditStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertAuditStmt: %w", cerr)
 		}
 	}
 	if q.insertConfirmationStmt != nil {
@@ -389,6 +442,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertThoughtStmt: %w", cerr)
 		}
 	}
+	if q.insertTokenStmt != nil {
+		if cerr := q.insertTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertTokenStmt: %w", cerr)
+		}
+	}
 	if q.lastFinalStmt != nil {
 		if cerr := q.lastFinalStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastFinalStmt: %w", cerr)
@@ -397,6 +455,11 @@ func (q *Queries) Close() error {
 	if q.lastSeqStmt != nil {
 		if cerr := q.lastSeqStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastSeqStmt: %w", cerr)
+		}
+	}
+	if q.listAuditStmt != nil {
+		if cerr := q.listAuditStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listAuditStmt: %w", cerr)
 		}
 	}
 	if q.listBreakersStmt != nil {
@@ -424,6 +487,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMessagesStmt: %w", cerr)
 		}
 	}
+	if q.listPresenceStmt != nil {
+		if cerr := q.listPresenceStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listPresenceStmt: %w", cerr)
+		}
+	}
 	if q.listRunEventsStmt != nil {
 		if cerr := q.listRunEventsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listRunEventsStmt: %w", cerr)
@@ -442,6 +510,11 @@ func (q *Queries) Close() error {
 	if q.listStepsStmt != nil {
 		if cerr := q.listStepsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listStepsStmt: %w", cerr)
+		}
+	}
+	if q.listTokensStmt != nil {
+		if cerr := q.listTokensStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTokensStmt: %w", cerr)
 		}
 	}
 	if q.lockBreakerStmt != nil {
@@ -502,6 +575,11 @@ func (q *Queries) Close() error {
 	if q.resetSessionStmt != nil {
 		if cerr := q.resetSessionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resetSessionStmt: %w", cerr)
+		}
+	}
+	if q.revokeTokenStmt != nil {
+		if cerr := q.revokeTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing revokeTokenStmt: %w", cerr)
 		}
 	}
 	if q.rewindConfirmationStmt != nil {
@@ -579,6 +657,16 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing takeOverStmt: %w", cerr)
 		}
 	}
+	if q.tokenByHashStmt != nil {
+		if cerr := q.tokenByHashStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing tokenByHashStmt: %w", cerr)
+		}
+	}
+	if q.touchTokenStmt != nil {
+		if cerr := q.touchTokenStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing touchTokenStmt: %w", cerr)
+		}
+	}
 	if q.usageStmt != nil {
 		if cerr := q.usageStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing usageStmt: %w", cerr)
@@ -630,6 +718,7 @@ type Queries struct {
 	tx                      *sql.Tx
 	addRunUsageStmt         *sql.Stmt
 	appendEventStmt         *sql.Stmt
+	beatStmt                *sql.Stmt
 	beginRunStmt            *sql.Stmt
 	countSessionsStmt       *sql.Stmt
 	decideConfirmationStmt  *sql.Stmt
@@ -637,6 +726,7 @@ type Queries struct {
 	ensureBreakerStmt       *sql.Stmt
 	ensureSessionStmt       *sql.Stmt
 	finishRunStmt           *sql.Stmt
+	forgetPresenceStmt      *sql.Stmt
 	getBreakerStmt          *sql.Stmt
 	getConfirmationStmt     *sql.Stmt
 	getContextStmt          *sql.Stmt
@@ -647,8 +737,10 @@ type Queries struct {
 	getRunsStmt             *sql.Stmt
 	getSessionStmt          *sql.Stmt
 	getVerdictStmt          *sql.Stmt
+	goneStmt                *sql.Stmt
 	hasEventStmt            *sql.Stmt
 	historyGroupsStmt       *sql.Stmt
+	insertAuditStmt         *sql.Stmt
 	insertConfirmationStmt  *sql.Stmt
 	insertContextStmt       *sql.Stmt
 	insertEntryStmt         *sql.Stmt
@@ -658,17 +750,21 @@ type Queries struct {
 	insertStepStmt          *sql.Stmt
 	insertSummaryStmt       *sql.Stmt
 	insertThoughtStmt       *sql.Stmt
+	insertTokenStmt         *sql.Stmt
 	lastFinalStmt           *sql.Stmt
 	lastSeqStmt             *sql.Stmt
+	listAuditStmt           *sql.Stmt
 	listBreakersStmt        *sql.Stmt
 	listConfirmationsStmt   *sql.Stmt
 	listEventsStmt          *sql.Stmt
 	listImagesStmt          *sql.Stmt
 	listMessagesStmt        *sql.Stmt
+	listPresenceStmt        *sql.Stmt
 	listRunEventsStmt       *sql.Stmt
 	listRunsStmt            *sql.Stmt
 	listSessionsStmt        *sql.Stmt
 	listStepsStmt           *sql.Stmt
+	listTokensStmt          *sql.Stmt
 	lockBreakerStmt         *sql.Stmt
 	lockRunStmt             *sql.Stmt
 	lockSessionStmt         *sql.Stmt
@@ -681,6 +777,7 @@ type Queries struct {
 	recentSignaturesStmt    *sql.Stmt
 	resetBreakerStmt        *sql.Stmt
 	resetSessionStmt        *sql.Stmt
+	revokeTokenStmt         *sql.Stmt
 	rewindConfirmationStmt  *sql.Stmt
 	rewindConfirmationsStmt *sql.Stmt
 	rewindMessagesStmt      *sql.Stmt
@@ -696,6 +793,8 @@ type Queries struct {
 	stepImageStmt           *sql.Stmt
 	stepsOfRunsStmt         *sql.Stmt
 	takeOverStmt            *sql.Stmt
+	tokenByHashStmt         *sql.Stmt
+	touchTokenStmt          *sql.Stmt
 	usageStmt               *sql.Stmt
 	voidConfirmationsStmt   *sql.Stmt
 }
@@ -706,6 +805,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		tx:                      tx,
 		addRunUsageStmt:         q.addRunUsageStmt,
 		appendEventStmt:         q.appendEventStmt,
+		beatStmt:                q.beatStmt,
 		beginRunStmt:            q.beginRunStmt,
 		countSessionsStmt:       q.countSessionsStmt,
 		decideConfirmationStmt:  q.decideConfirmationStmt,
@@ -713,6 +813,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		ensureBreakerStmt:       q.ensureBreakerStmt,
 		ensureSessionStmt:       q.ensureSessionStmt,
 		finishRunStmt:           q.finishRunStmt,
+		forgetPresenceStmt:      q.forgetPresenceStmt,
 		getBreakerStmt:          q.getBreakerStmt,
 		getConfirmationStmt:     q.getConfirmationStmt,
 		getContextStmt:          q.getContextStmt,
@@ -723,8 +824,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getRunsStmt:             q.getRunsStmt,
 		getSessionStmt:          q.getSessionStmt,
 		getVerdictStmt:          q.getVerdictStmt,
+		goneStmt:                q.goneStmt,
 		hasEventStmt:            q.hasEventStmt,
 		historyGroupsStmt:       q.historyGroupsStmt,
+		insertAuditStmt:         q.insertAuditStmt,
 		insertConfirmationStmt:  q.insertConfirmationStmt,
 		insertContextStmt:       q.insertContextStmt,
 		insertEntryStmt:         q.insertEntryStmt,
@@ -734,17 +837,21 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertStepStmt:          q.insertStepStmt,
 		insertSummaryStmt:       q.insertSummaryStmt,
 		insertThoughtStmt:       q.insertThoughtStmt,
+		insertTokenStmt:         q.insertTokenStmt,
 		lastFinalStmt:           q.lastFinalStmt,
 		lastSeqStmt:             q.lastSeqStmt,
+		listAuditStmt:           q.listAuditStmt,
 		listBreakersStmt:        q.listBreakersStmt,
 		listConfirmationsStmt:   q.listConfirmationsStmt,
 		listEventsStmt:          q.listEventsStmt,
 		listImagesStmt:          q.listImagesStmt,
 		listMessagesStmt:        q.listMessagesStmt,
+		listPresenceStmt:        q.listPresenceStmt,
 		listRunEventsStmt:       q.listRunEventsStmt,
 		listRunsStmt:            q.listRunsStmt,
 		listSessionsStmt:        q.listSessionsStmt,
 		listStepsStmt:           q.listStepsStmt,
+		listTokensStmt:          q.listTokensStmt,
 		lockBreakerStmt:         q.lockBreakerStmt,
 		lockRunStmt:             q.lockRunStmt,
 		lockSessionStmt:         q.lockSessionStmt,
@@ -757,6 +864,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		recentSignaturesStmt:    q.recentSignaturesStmt,
 		resetBreakerStmt:        q.resetBreakerStmt,
 		resetSessionStmt:        q.resetSessionStmt,
+		revokeTokenStmt:         q.revokeTokenStmt,
 		rewindConfirmationStmt:  q.rewindConfirmationStmt,
 		rewindConfirmationsStmt: q.rewindConfirmationsStmt,
 		rewindMessagesStmt:      q.rewindMessagesStmt,
@@ -772,6 +880,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		stepImageStmt:           q.stepImageStmt,
 		stepsOfRunsStmt:         q.stepsOfRunsStmt,
 		takeOverStmt:            q.takeOverStmt,
+		tokenByHashStmt:         q.tokenByHashStmt,
+		touchTokenStmt:          q.touchTokenStmt,
 		usageStmt:               q.usageStmt,
 		voidConfirmationsStmt:   q.voidConfirmationsStmt,
 	}
