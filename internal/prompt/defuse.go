@@ -13,7 +13,7 @@ import (
 // nothing more.
 func Defuse(s, id string) string {
 	s = visible(s)
-	if id != "" {
+	if id != "" && strings.Contains(strings.ToLower(s), strings.ToLower(id)) {
 		s = regexp.MustCompile(`(?i)`+regexp.QuoteMeta(id)).ReplaceAllString(s, "[marker]")
 	}
 	s = brackets.ReplaceAllStringFunc(s, func(run string) string {

@@ -23,19 +23,14 @@ type Runtime struct {
 	Session string
 }
 
-// Offered are the actions that a run with these settings is offered, out of
-// all that there are: what its agent may use, and of those, under
-// agent.StrategyCustom, what ContextOptions leave.
-func Offered(all []string, s agent.Settings) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
-		if s.Actions != nil && !slices.Contains(s.Actions, name) {
-			return true
-		}
-		if s.Context.Strategy != agent.StrategyCustom {
-			return false
-		}
-		only := s.Context.IncludeTools
-		return len(only) > 0 && !slices.Contains(only, name) || slices.Contains(s.Context.ExcludeTools, name)
+// Offered are those of the permitted actions that a run with these options is
+// offered: under agent.StrategyCustom, what they leave, else all.
+func Offered(permitted []string, o agent.ContextOptions) []string {
+	if o.Strategy != agent.StrategyCustom {
+		return permitted
+	}
+	return slices.DeleteFunc(slices.Clone(permitted), func(name string) bool {
+		return len(o.IncludeTools) > 0 && !slices.Contains(o.IncludeTools, name) || slices.Contains(o.ExcludeTools, name)
 	})
 }
 

@@ -142,18 +142,17 @@ func TestOffered(t *testing.T) {
 		return agent.ContextOptions{Strategy: agent.StrategyCustom, IncludeTools: only, ExcludeTools: not}
 	}
 	for i, c := range []struct {
-		s    agent.Settings
+		o    agent.ContextOptions
 		want []string
 	}{
-		{agent.Settings{}, all},
-		{agent.Settings{Actions: []string{"type", "click", "fly"}}, []string{"click", "type"}},
-		{agent.Settings{Actions: []string{}}, []string{}},
-		{agent.Settings{Context: custom([]string{"getText", "type"}, []string{"type"})}, []string{"getText"}},
-		{agent.Settings{Context: custom(nil, []string{"type"})}, []string{"click", "navigate", "getText"}},
-		{agent.Settings{Actions: []string{"type"}, Context: custom([]string{"click"}, nil)}, []string{}},
-		{agent.Settings{Context: agent.ContextOptions{Strategy: agent.StrategyFull, IncludeTools: []string{"type"}}}, all},
+		{agent.ContextOptions{}, all},
+		{custom([]string{"getText", "type"}, []string{"type"}), []string{"getText"}},
+		{custom(nil, []string{"type"}), []string{"click", "navigate", "getText"}},
+		{custom([]string{"fly"}, nil), []string{}},
+		{agent.ContextOptions{Strategy: agent.StrategyFull, IncludeTools: []string{"type"}}, all},
+		{agent.ContextOptions{Strategy: agent.StrategyLite, ExcludeTools: []string{"type"}}, all},
 	} {
-		if diff := cmp.Diff(c.want, Offered(all, c.s)); diff != "" {
+		if diff := cmp.Diff(c.want, Offered(all, c.o)); diff != "" {
 			t.Errorf("case %d (-want +got):\n%s", i, diff)
 		}
 	}
