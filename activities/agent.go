@@ -1,12 +1,14 @@
 package activities
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"sgclaw/internal/action"
 	"sgclaw/internal/agent"
 	"sgclaw/internal/critic"
+	"sgclaw/internal/history"
 	"sgclaw/internal/llm"
 	"sgclaw/internal/locale"
 	"sgclaw/internal/prompt"
@@ -29,6 +32,8 @@ import (
 // key, and refuses with record.ErrSuperseded whoever was rewound.
 type Record interface {
 	AcceptMessage(ctx context.Context, session string, m agent.Message) (fresh bool, err error)
+	Session(ctx context.Context, key string) (record.Session, error)
+	EnsureSession(ctx context.Context, key, agent string) error
 	Run(ctx context.Context, runID string) (record.Run, error)
 	BeginRun(ctx context.Context, f record.Fence, b record.Begin) (record.Run, error)
 	SetStatus(ctx context.Context, f record.Fence, key string, s agent.Status, detail, browser string) error
@@ -44,6 +49,10 @@ type Record interface {
 	Breaker(ctx context.Context, browser string) (critic.Breaker, error)
 	SetBreaker(ctx context.Context, browser string, change func(critic.Breaker) critic.Breaker) error
 	Delta(ctx context.Context, runID string, d agent.DeltaEvent) error
+	Past(ctx context.Context, session, beforeRun string) (record.Past, error)
+	SaveSummary(ctx context.Context, session string, s record.Summary) error
+	SaveContext(ctx context.Context, f record.Fence, c record.Context) (record.Context, error)
+	Context(ctx context.Context, runID string) (record.Context, error)
 }
 
 // Bodies fetches observations that are too long for the history. The real
@@ -64,14 +73,40 @@ type Meter interface {
 
 // AgentConfig shapes the agent's activities.
 type AgentConfig struct {
-	Settings    agent.Settings // defaults of a run, every field filled
+	// Settings, Template and Browser are those of the agent that there is
+	// when Agents is empty: it has no id.
+	Settings agent.Settings   // defaults of a run, every field filled
+	Template *prompt.Template // nil is the built-in one
+	Browser  string           // for messages that name none
+
+	// Agents are the configured agents by id, and Default the id of the one
+	// for messages and sessions that name none.
+	Agents  map[string]Profile
+	Default string
+	// Mode is what becomes of a message to a busy session if neither it, nor
+	// the session, nor the agent says.
+	Mode agent.Mode
+	// Models gives a model by its name; nil if there is only one.
+	Models func(name string) (llm.Model, error)
+
 	Critic      critic.Config
-	Snapshot    bool             // follow effects with a snapshot
-	Browser     string           // for messages that name none
-	Template    *prompt.Template // nil is the built-in one
+	Snapshot    bool // follow effects with a snapshot
 	MaxTokens   int
 	Temperature float64
-	Actions     []string // offered to the model
+	Actions     []string // offered to the model, if its agent may use them
+	// History bounds what a run is shown of its session's past; zero fields
+	// are the defaults.
+	History history.Limits
+}
+
+// Profile is a configured agent.
+type Profile struct {
+	// Settings are the defaults of its runs, every field filled. No message
+	// lifts their Actions, Domains and ConfirmActions.
+	Settings agent.Settings
+	Template *prompt.Template // nil is the built-in one
+	Browser  string           // for messages and sessions that name none
+	Mode     agent.Mode
 }
 
 // Agent is the activities that a worker serves on the agent's queue.
@@ -98,7 +133,7 @@ type Registrar interface {
 // Register registers every activity under its name.
 func (a *Agent) Register(r Registrar) {
 	for name, fn := range map[string]any{
-		AcceptName: a.Accept, BeginName: a.Begin, ThinkName: a.Think, CriticName: a.Critic, StatusName: a.Status,
+		AcceptName: a.Accept, BeginName: a.Begin, PrepareName: a.Prepare, ThinkName: a.Think, CriticName: a.Critic, StatusName: a.Status,
 		AskName: a.Ask, DecideName: a.Decide, InstructName: a.Instruct, FinishName: a.Finish,
 	} {
 		r.RegisterActivityWithOptions(fn, activity.RegisterOptions{Name: name})
@@ -129,46 +164,81 @@ func fault(err error) error {
 	return temporal.NewApplicationError(err.Error(), ErrRecordAway)
 }
 
-// Accept records that a session took a message.
-func (a *Agent) Accept(ctx context.Context, in AcceptInput) (AcceptResult, error) {
-	if in.Message.BrowserID == "" {
-		in.Message.BrowserID = a.cfg.Browser
+// resolve finds who answers a message: the agent that it names, else the
+// session's, else the default one. session is zero if there is none yet.
+func (a *Agent) resolve(ctx context.Context, key string, m agent.Message) (id string, p Profile, known bool, session record.Session, err error) {
+	session, err = a.record.Session(ctx, key)
+	if errors.Is(err, record.ErrNotFound) {
+		err = nil
 	}
+	if err != nil {
+		return "", p, false, session, fault(err)
+	}
+	id = cmp.Or(m.Agent, session.Agent, a.cfg.Default)
+	if len(a.cfg.Agents) == 0 && id == "" {
+		return "", Profile{Settings: a.cfg.Settings, Template: a.cfg.Template, Browser: a.cfg.Browser}, true, session, nil
+	}
+	p, known = a.cfg.Agents[id]
+	return id, p, known, session, nil
+}
+
+// browser is where a message's run acts.
+func (a *Agent) browser(m agent.Message, session record.Session, p Profile) string {
+	return cmp.Or(m.BrowserID, session.Settings.Browser, p.Browser, a.cfg.Browser)
+}
+
+// Accept records that a session took a message, and who answers there.
+func (a *Agent) Accept(ctx context.Context, in AcceptInput) (AcceptResult, error) {
+	_, profile, known, session, err := a.resolve(ctx, in.Session, in.Message)
+	if err != nil {
+		return AcceptResult{}, err
+	}
+	in.Message.BrowserID = a.browser(in.Message, session, profile)
 	fresh, err := a.record.AcceptMessage(ctx, in.Session, in.Message)
 	if err != nil {
 		return AcceptResult{}, fault(err)
 	}
+	if known && in.Message.Agent != "" {
+		if err := a.record.EnsureSession(ctx, in.Session, in.Message.Agent); err != nil {
+			return AcceptResult{}, fault(err)
+		}
+	}
+	res := AcceptResult{Mode: cmp.Or(in.Message.Mode, session.Settings.Mode, profile.Mode, a.cfg.Mode)}
 	if fresh {
-		return AcceptResult{}, nil
+		return res, nil
 	}
 	run, err := a.record.Run(ctx, in.Message.ID)
 	if err != nil {
 		return AcceptResult{}, fault(err)
 	}
-	return AcceptResult{Final: run.Status.Final()}, nil
+	res.Final = run.Status.Final()
+	return res, nil
 }
 
-// Begin starts the record of a run and fills its settings.
+// Begin starts the record of a run and fills its settings, which then stay.
 func (a *Agent) Begin(ctx context.Context, in BeginInput) (BeginResult, error) {
-	browser := in.Message.BrowserID
-	if browser == "" {
-		browser = a.cfg.Browser
+	id, profile, known, session, err := a.resolve(ctx, in.Session, in.Message)
+	if err != nil {
+		return BeginResult{}, err
 	}
+	browser := a.browser(in.Message, session, profile)
 	in.Message.BrowserID = browser
-	settings := fill(in.Message.Settings, a.cfg.Settings)
-	if settings.Locale = in.Message.Origin.Locale; settings.Locale == "" {
-		settings.Locale = a.cfg.Settings.Locale
-	}
 	if _, err := a.record.AcceptMessage(ctx, in.Session, in.Message); err != nil {
 		return BeginResult{}, fault(err)
 	}
-	_, err := a.record.BeginRun(ctx, fence(ctx, in.Message.ID, 0), record.Begin{
+	if !known {
+		return BeginResult{}, temporal.NewNonRetryableApplicationError(id, ErrNoAgent, nil)
+	}
+	settings := fill(in.Message.Settings, session.Settings, profile.Settings)
+	settings.Agent = id
+	settings.Locale = cmp.Or(in.Message.Origin.Locale, profile.Settings.Locale)
+	run, err := a.record.BeginRun(ctx, fence(ctx, in.Message.ID, 0), record.Begin{
 		Session: in.Session, Message: in.Message, Settings: settings, Browser: browser, StartedAt: in.StartedAt,
 	})
 	if err != nil {
 		return BeginResult{}, fault(err)
 	}
-	res := BeginResult{Settings: settings, Browser: browser, Snapshot: a.cfg.Snapshot}
+	res := BeginResult{Settings: run.Settings, Browser: browser, Snapshot: a.cfg.Snapshot}
 	err = a.record.SetBreaker(ctx, browser, func(b critic.Breaker) critic.Breaker {
 		wait, next := b.Allow(time.Now())
 		res.WaitMS = wait.Milliseconds()
@@ -177,25 +247,52 @@ func (a *Agent) Begin(ctx context.Context, in BeginInput) (BeginResult, error) {
 	return res, fault(err)
 }
 
-// fill replaces the zero fields of s by those of d.
-func fill(s, d agent.Settings) agent.Settings {
-	pick := func(v, def int) int {
-		if v != 0 {
-			return v
+// noAction stands in Settings.Actions for none at all, since an empty list
+// is no limit.
+const noAction = "none"
+
+// fill replaces the zero fields of s by those of the session and then of the
+// agent d, and holds s to the agent's limits.
+func fill(s agent.Settings, session record.SessionSettings, d agent.Settings) agent.Settings {
+	s.MaxSteps = cmp.Or(max(0, s.MaxSteps), d.MaxSteps)
+	s.MaxThinkingTokens = cmp.Or(max(0, s.MaxThinkingTokens), d.MaxThinkingTokens)
+	s.ConfirmTimeoutS = cmp.Or(s.ConfirmTimeoutS, d.ConfirmTimeoutS)
+	s.OfflineTimeoutS = cmp.Or(s.OfflineTimeoutS, d.OfflineTimeoutS)
+	s.FailureThreshold = cmp.Or(s.FailureThreshold, d.FailureThreshold)
+	s.RepeatLimit = cmp.Or(s.RepeatLimit, d.RepeatLimit)
+	s.MaxTaskS = cmp.Or(s.MaxTaskS, d.MaxTaskS)
+	s.Model = cmp.Or(s.Model, session.Model, d.Model)
+	if s.Context.Strategy == "" {
+		s.Context = d.Context
+		if session.Context != nil {
+			s.Context = *session.Context
 		}
-		return def
 	}
-	s.MaxSteps = pick(max(0, s.MaxSteps), d.MaxSteps)
-	s.MaxThinkingTokens = pick(max(0, s.MaxThinkingTokens), d.MaxThinkingTokens)
-	s.ConfirmTimeoutS = pick(s.ConfirmTimeoutS, d.ConfirmTimeoutS)
-	s.OfflineTimeoutS = pick(s.OfflineTimeoutS, d.OfflineTimeoutS)
-	s.FailureThreshold = pick(s.FailureThreshold, d.FailureThreshold)
-	s.RepeatLimit = pick(s.RepeatLimit, d.RepeatLimit)
-	s.MaxTaskS = pick(s.MaxTaskS, d.MaxTaskS)
-	if s.ConfirmActions == nil {
-		s.ConfirmActions = d.ConfirmActions
+	for _, name := range d.ConfirmActions {
+		if !slices.Contains(s.ConfirmActions, name) {
+			s.ConfirmActions = append(s.ConfirmActions, name)
+		}
+	}
+	s.Actions = within(s.Actions, d.Actions)
+	if len(d.Domains) > 0 {
+		s.Domains = d.Domains
 	}
 	return s
+}
+
+// within are the actions that both lists allow; an empty one allows all.
+func within(a, b []string) []string {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
+	if len(both) == 0 {
+		return []string{noAction}
+	}
+	return both
 }
 
 // Think asks the model for its next reply and records it. A reply on record
@@ -210,10 +307,16 @@ func (a *Agent) Think(ctx context.Context, in ThinkInput) (ThinkResult, error) {
 	if known != nil {
 		return thinkResult(*known), nil
 	}
-	if a.model == nil {
-		return ThinkResult{}, temporal.NewNonRetryableApplicationError("no model is configured: set SGCLAW_LLM_API_KEY for the worker", ErrModelFinal, nil)
-	}
 	run, err := a.record.Run(ctx, in.RunID)
+	if err != nil {
+		return ThinkResult{}, fault(err)
+	}
+	model, err := a.modelOf(run.Settings)
+	if err != nil {
+		return ThinkResult{}, err
+	}
+	actions := prompt.Offered(within(a.cfg.Actions, run.Settings.Actions), run.Settings.Context)
+	past, err := a.record.Context(ctx, in.RunID)
 	if err != nil {
 		return ThinkResult{}, fault(err)
 	}
@@ -222,20 +325,21 @@ func (a *Agent) Think(ctx context.Context, in ThinkInput) (ThinkResult, error) {
 		return ThinkResult{}, fault(err)
 	}
 	req, _, err := prompt.Fit(prompt.Input{
-		Turns: promptTurns(turns), Marker: run.Marker, Locale: run.Settings.Locale, Template: a.cfg.Template, Actions: a.cfg.Actions,
+		Turns: promptTurns(turns), Marker: run.Marker, Locale: run.Settings.Locale, Template: a.template(run.Settings), Actions: actions,
+		Context: run.Settings.Context, Past: past, Aside: run.Aside, Runtime: runtimeOf(run),
 		MaxTokens: min(a.cfg.MaxTokens, run.Settings.MaxThinkingTokens), Temperature: a.cfg.Temperature,
-		Compact: in.Compact, Vision: a.model.Info().SupportsVision,
-	}, a.model.Info().MaxContextTokens)
+		Compact: in.Compact, Vision: model.Info().SupportsVision,
+	}, model.Info().MaxContextTokens)
 	if err != nil {
 		return ThinkResult{}, temporal.NewNonRetryableApplicationError("prompt: "+err.Error(), ErrModelFinal, err)
 	}
 	began := time.Now()
-	resp, err := a.chat(ctx, in, req)
+	resp, err := a.chat(ctx, model, in, req)
 	if err != nil {
 		return ThinkResult{}, modelFault(err)
 	}
 	a.meter.Reply(ctx, resp.Model, resp.Usage, time.Since(began))
-	d := prompt.Parse(resp, newCallID, a.cfg.Actions, run.Settings.Locale)
+	d := prompt.Parse(resp, newCallID, actions, run.Settings.Locale)
 	kept, err := a.record.RecordThought(ctx, f, record.Thought{
 		Text: d.Text, Calls: d.Calls, ProviderIDs: d.ProviderIDs, Final: d.Final || d.GaveUp, GaveUp: d.GaveUp, Nudge: d.Nudge,
 		Usage: resp.Usage, Model: resp.Model, TookMS: time.Since(began).Milliseconds(), Attempt: int(activity.GetInfo(ctx).Attempt),
@@ -244,6 +348,31 @@ func (a *Agent) Think(ctx context.Context, in ThinkInput) (ThinkResult, error) {
 		return ThinkResult{}, fault(err)
 	}
 	return thinkResult(kept), nil
+}
+
+// modelOf is the model that a run asks. The error ends the run.
+func (a *Agent) modelOf(s agent.Settings) (llm.Model, error) {
+	switch {
+	case a.model == nil:
+		return nil, temporal.NewNonRetryableApplicationError("no model is configured: set SGCLAW_LLM_API_KEY for the worker", ErrModelFinal, nil)
+	case s.Model == "" || s.Model == a.model.Info().Model:
+		return a.model, nil
+	case a.cfg.Models == nil:
+		return nil, temporal.NewNonRetryableApplicationError("the model "+s.Model+" is not configured", ErrModelFinal, nil)
+	}
+	model, err := a.cfg.Models(s.Model)
+	if err != nil {
+		return nil, temporal.NewNonRetryableApplicationError("model "+s.Model+": "+err.Error(), ErrModelFinal, err)
+	}
+	return model, nil
+}
+
+// template is the system prompt's of a run.
+func (a *Agent) template(s agent.Settings) *prompt.Template {
+	if p, ok := a.cfg.Agents[s.Agent]; ok {
+		return p.Template
+	}
+	return a.cfg.Template
 }
 
 // promptTurns are the record's turns as the prompt wants them.
@@ -287,11 +416,11 @@ const deltaEvery = 150 * time.Millisecond
 
 // chat calls the model; pieces of the reply are announced to watchers as
 // they come.
-func (a *Agent) chat(ctx context.Context, in ThinkInput, req llm.Request) (llm.Response, error) {
+func (a *Agent) chat(ctx context.Context, model llm.Model, in ThinkInput, req llm.Request) (llm.Response, error) {
 	attempt := int(activity.GetInfo(ctx).Attempt)
 	var piece strings.Builder
 	last := time.Now()
-	return a.model.Chat(ctx, req, func(text string) {
+	return model.Chat(ctx, req, func(text string) {
 		piece.WriteString(text)
 		if time.Since(last) < deltaEvery {
 			return // the last piece comes with the whole reply
@@ -507,12 +636,9 @@ func (a *Agent) Finish(ctx context.Context, in FinishInput) (FinishResult, error
 		summary = t.Text
 	}
 	if summary == "" && in.Reason != "" {
-		lang := run.Settings.Locale
-		if lang == "" {
-			lang = a.cfg.Settings.Locale
-		}
-		summary = locale.Reason(lang, in.Reason)
-		if in.Reason == agent.ReasonModelFailed && in.Detail != "" {
+		// A run that never began has no settings.
+		summary = locale.Reason(cmp.Or(run.Settings.Locale, run.Origin.Locale, a.cfg.Settings.Locale), in.Reason)
+		if (in.Reason == agent.ReasonModelFailed || in.Reason == agent.ReasonNoAgent) && in.Detail != "" {
 			summary += ": " + in.Detail
 		}
 	}
