@@ -29,6 +29,10 @@ func (f faulty) AcceptMessage(context.Context, string, agent.Message) (bool, err
 	return false, f.err
 }
 
+func (f faulty) Session(context.Context, string) (record.Session, error) {
+	return record.Session{}, nil
+}
+
 func (f faulty) SetStatus(context.Context, record.Fence, string, agent.Status, string, string) error {
 	return f.err
 }

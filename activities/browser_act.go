@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -199,6 +200,9 @@ func (a *act) run(ctx context.Context) (agent.Result, error) {
 	if a.domain == "" {
 		return a.denied(a.in, pipe.Errorf(pipe.CodeNoPage, "no page is open there; navigate first")), nil
 	}
+	if beyond := a.beyond(); beyond != nil {
+		return a.denied(a.in, beyond), nil
+	}
 	if res, err := a.allow(); res != nil || err != nil {
 		return deref(res), err
 	}
@@ -291,6 +295,45 @@ func (a *act) expected() (string, error) {
 		return "", nil
 	}
 	return action.Host(domain)
+}
+
+// beyond says that an action is outside the limits of the run's agent, which
+// hold besides the browser's rules; nil if it is not.
+func (a *act) beyond() *pipe.Error {
+	call := a.in.Call
+	if len(a.in.Actions) > 0 && !slices.Contains(a.in.Actions, call.Action) {
+		return pipe.Errorf(pipe.Code(policy.CodeActionNotAllowed), "Action not permitted to this agent: %s", call.Action)
+	}
+	domains := []string{a.domain}
+	switch call.Action {
+	case action.SessionLogin, action.SessionLogout, action.ClearStorage:
+		// They name the site that they are about.
+		p, err := action.Decode[action.SessionParams](call.Params)
+		if err != nil {
+			return pipe.Errorf(pipe.CodeInvalidParams, "%v", err)
+		}
+		domains = append(domains, p.Domain)
+	}
+	for _, d := range domains {
+		if !a.within(d) {
+			return pipe.Errorf(pipe.Code(policy.CodeDomainNotAllowed), "Domain not permitted to this agent: %s", d)
+		}
+	}
+	return nil
+}
+
+// within reports whether the run's agent may act on a domain.
+func (a *act) within(domain string) bool {
+	if len(a.in.Domains) == 0 {
+		return true
+	}
+	hosts, err := policy.ParseHosts(a.in.Domains)
+	if err != nil {
+		// The worker reads them before it hands them on.
+		a.log.Error("domains of the agent cannot be used", "run_id", a.in.RunID, "err", err)
+		return false
+	}
+	return hosts.Has(domain)
 }
 
 // allow asks the policy and looks at the grant. A result means that nothing
@@ -478,7 +521,7 @@ func (a *act) follow(ctx context.Context, resp *pipe.Response) {
 		}
 	}
 	params, err := action.Parse(action.GetAOMSnapshot, nil)
-	if err != nil || a.policy.Check(policy.Request{Action: action.GetAOMSnapshot, Domain: domain}).Decision != policy.Allow {
+	if err != nil || !a.within(domain) || a.policy.Check(policy.Request{Action: action.GetAOMSnapshot, Domain: domain}).Decision != policy.Allow {
 		return
 	}
 	seen, _, err := a.host.Do(ctx, pipe.Command{
@@ -519,6 +562,7 @@ func (a *act) result(resp pipe.Response) (agent.Result, map[string]agent.Body) {
 	}
 	if data.Page != nil {
 		res.Page = boundPage(*data.Page)
+		a.withhold(&resp, &data)
 	}
 	if resp.Timing != nil {
 		res.ExecMS = max(0, resp.Timing.ExecMS)
@@ -529,6 +573,22 @@ func (a *act) result(resp pipe.Response) (agent.Result, map[string]agent.Body) {
 	}
 	inline(&res, agent.Body{Text: observation(a.in.Call, res.Outcome, resp), Image: data.Image, MIME: data.MIME}, bodies)
 	return res, bodies
+}
+
+// withhold leaves out of a response what a page shows that the agent may not
+// act on: an action can lead there.
+func (a *act) withhold(resp *pipe.Response, data *pipe.Data) {
+	if len(a.in.Domains) == 0 {
+		return
+	}
+	if host, err := action.Host(data.Page.Domain); err == nil && a.within(host) {
+		return
+	}
+	data.Snapshot, data.HTML, data.Image, data.MIME = "", "", nil, ""
+	data.Events = append(slices.Clone(data.Events), pipe.PageEvent{
+		Kind: "blocked", Text: "the page is on a domain that is not permitted to this agent, and is not shown: " + data.Page.Domain,
+	})
+	resp.Data, resp.AOMSnapshot = data, nil
 }
 
 // failure classes an error response.

@@ -401,6 +401,85 @@ func TestPolicyDenies(t *testing.T) {
 	}
 }
 
+// TestLimitsOfTheAgent: what the run's agent may do is bounded besides the
+// browser's rules, and nothing beyond it is sent.
+func TestLimitsOfTheAgent(t *testing.T) {
+	limited := func(in activities.ActInput, actions []string, domains ...string) activities.ActInput {
+		in.Actions, in.Domains = actions, domains
+		return in
+	}
+	into := func(domain string, in activities.ActInput) activities.ActInput {
+		in.Domain = domain
+		return in
+	}
+	background := click()
+	background.Call.PageID = "z1"
+	for _, c := range []struct {
+		name string
+		in   activities.ActInput
+		code pipe.Code // empty: it is carried out
+	}{
+		{"an action that it may", limited(click(), []string{"click"}), ""},
+		{"another action", limited(click(), []string{"getText", "none"}), pipe.CodeActionNotAllowed},
+		{"a domain that it may", limited(click(), nil, "oa.example.com"), ""},
+		{"a domain by a wildcard", limited(click(), nil, "*.example.com"), ""},
+		{"another domain", limited(click(), nil, "erp.example.com"), pipe.CodeDomainNotAllowed},
+		{"where the run believes to be", limited(into("erp.example.com", click()), nil, "oa.example.com"), pipe.CodeDomainNotAllowed},
+		{"a background page", limited(background, nil, "oa.example.com"), pipe.CodeDomainNotAllowed},
+		{"a target", limited(call("navigate", `{"url":"https://erp.example.com/"}`), nil, "erp.example.com"), ""},
+		{"another target", limited(call("navigate", `{"url":"https://erp.example.com/"}`), nil, "oa.example.com"), pipe.CodeDomainNotAllowed},
+		{"another target in the background", limited(call("zombieSpawn", `{"url":"https://erp.example.com/"}`), nil, "oa.example.com"), pipe.CodeDomainNotAllowed},
+		{"a site to log in to", limited(call("sessionLogin", `{"domain":"erp.example.com"}`), nil, "oa.example.com"), pipe.CodeDomainNotAllowed},
+		{"domains that are none", limited(click(), nil, "https://oa.example.com/"), pipe.CodeDomainNotAllowed},
+		{"a domain that the browser's rules have not", limited(into("evil.example.com", click()), nil, "evil.example.com"), pipe.CodeDomainNotAllowed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t, activities.BrowserConfig{})
+			b.host.pages["z1"] = agent.Page{ID: "z1", Domain: "finance.example.com"}
+			res := b.mustAct(c.in)
+			if c.code == "" {
+				if res.Outcome != agent.OutcomeDone {
+					t.Errorf("result %+v", res)
+				}
+				return
+			}
+			if res.Outcome != agent.OutcomeFailed || res.Code != string(c.code) || !strings.Contains(res.Text, string(c.code)) {
+				t.Errorf("result %+v, want %s", res, c.code)
+			}
+			b.wantSent(0)
+		})
+	}
+}
+
+// TestPageBeyondTheAgentsDomainsIsNotShown: a click can lead anywhere that
+// the browser's rules allow.
+func TestPageBeyondTheAgentsDomainsIsNotShown(t *testing.T) {
+	for _, after := range []bool{true, false} {
+		b := newBench(t, activities.BrowserConfig{SnapshotAfter: after})
+		resp := done("clicked")
+		resp.Data.Page = &agent.Page{URL: "https://finance.example.com/", Domain: "finance.example.com"}
+		if after {
+			resp.Data.Snapshot = "- text \"balance: 7\""
+		}
+		b.host.say(resp)
+		in := click()
+		in.Snapshot, in.Domains = true, []string{"oa.example.com"}
+		res := b.mustAct(in)
+		text := res.Text
+		if res.Ref != "" {
+			body, err := b.journal.Body(res.Ref)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = body.Text
+		}
+		if res.Outcome != agent.OutcomeDone || strings.Contains(text, "balance") || !strings.Contains(text, "not permitted to this agent") {
+			t.Errorf("result %+v, %s", res, text)
+		}
+		b.wantSent(1)
+	}
+}
+
 func TestDomain(t *testing.T) {
 	believed := click()
 	believed.Domain = "ERP.example.com."

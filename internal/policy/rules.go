@@ -44,6 +44,24 @@ const DefaultKeyPrefix = "sgclaw."
 // It is for people to read; use AllowDomain to decide.
 func (r *Rules) Domains() []string { return r.domains.names() }
 
+// Actions returns the actions that the rules permit, with a person's consent
+// or without, sorted.
+func (r *Rules) Actions() []string {
+	var out []string
+	for _, name := range action.Names() {
+		if (r.allowed[name] || r.confirm[name]) && !r.blocked[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Confirmed returns the actions that need a person's consent, sorted.
+func (r *Rules) Confirmed() []string {
+	return slices.Sorted(maps.Keys(r.confirm))
+}
+
 // AllowDomain reports whether a host may be acted on (seed 001 §2.5,
 // check_domain). The host must be in the form of action.Host; any other
 // spelling is not allowed.
@@ -246,6 +264,28 @@ func elementPrompt(e Element) Prompt {
 	}
 	return Prompt{ZH: "操作需要用户确认: " + zh, EN: "The action needs your confirmation: " + en}
 }
+
+// Hosts is a set of host names and of wildcards "*.<domain>". The zero value
+// is empty.
+type Hosts struct{ set hostSet }
+
+// ParseHosts reads host names and wildcards, as domains.allowed of a rules
+// file has them. The error is a *[FaultsError].
+func ParseHosts(patterns []string) (Hosts, error) {
+	list := &node{kind: kindArray}
+	for _, s := range patterns {
+		list.items = append(list.items, &node{kind: kindString, path: "domains", str: s})
+	}
+	p := &parser{}
+	set := p.domains(list)
+	if len(p.faults) > 0 {
+		return Hosts{}, &FaultsError{Faults: p.faults}
+	}
+	return Hosts{set}, nil
+}
+
+// Has reports whether a host, in the form of action.Host, is in the set.
+func (h Hosts) Has(host string) bool { return h.set.has(host) }
 
 // hostMap finds a value by host name: an exact one, else the longest
 // wildcard.
