@@ -43,6 +43,10 @@ type AcceptedEvent struct {
 type StateEvent struct {
 	Status Status `json:"status"`
 	Detail string `json:"detail,omitempty"`
+	// Rewound, if set, is the step from which the run goes on anew: what
+	// earlier events told of later steps is void, and of this one, what is
+	// told again.
+	Rewound *int `json:"rewound,omitempty"`
 }
 
 // ThoughtEvent is a model's whole reply. Attempt grows when a call had to be

@@ -95,5 +95,5 @@ func (t *tx) rewind(ctx context.Context, run *sqldb.Run, p position) error {
 		step++
 	}
 	return t.event(run.Session, run.ID, agent.EventState, fmt.Sprintf("rewound/%d/%d", run.Branch, step),
-		agent.StateEvent{Status: agent.Status(run.Status), Detail: fmt.Sprintf("rewound to step %d", step)})
+		agent.StateEvent{Status: agent.Status(run.Status), Detail: fmt.Sprintf("rewound to step %d", step), Rewound: new(int(step))})
 }

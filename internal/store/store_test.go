@@ -145,11 +145,17 @@ func (r script) told() []string {
 		if e.Seq != int64(i+1) {
 			r.t.Errorf("event %d has number %d", i, e.Seq)
 		}
-		var d struct{ Status, Detail string }
-		r.must(json.Unmarshal(e.Data, &d))
 		s := string(e.Kind)
 		if e.Kind == agent.EventState {
-			s = strings.TrimSpace(s + " " + d.Status + " " + d.Detail)
+			var d agent.StateEvent
+			r.must(json.Unmarshal(e.Data, &d))
+			s = strings.TrimSpace(s + " " + string(d.Status) + " " + d.Detail)
+			if d.Rewound != nil && d.Detail != fmt.Sprintf("rewound to step %d", *d.Rewound) {
+				r.t.Errorf("event %d says %q and step %d", i, d.Detail, *d.Rewound)
+			}
+			if d.Rewound == nil && strings.HasPrefix(d.Detail, "rewound") {
+				r.t.Errorf("event %d does not say which step it was rewound to", i)
+			}
 		}
 		out = append(out, s)
 	}
