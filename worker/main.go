@@ -28,6 +28,7 @@ import (
 	"sgclaw/internal/config"
 	"sgclaw/internal/critic"
 	"sgclaw/internal/durable"
+	"sgclaw/internal/history"
 	"sgclaw/internal/llm"
 	"sgclaw/internal/llm/openai"
 	"sgclaw/internal/locale"
@@ -155,6 +156,7 @@ func newAgent(log *slog.Logger, cfg *config.Config, getenv func(string) string, 
 	return activities.NewAgent(log, db, model, temporal, tel, activities.AgentConfig{
 		Settings: settings, Snapshot: cfg.Agent.Observe == "snapshot", Browser: cfg.Browser.ID, Template: template,
 		MaxTokens: cfg.LLM.Config.MaxTokens, Temperature: cfg.LLM.Config.Temperature, Actions: action.Names(),
+		History: history.Limits{Messages: cfg.Memory.ShortTermMaxMessages, Tokens: cfg.Memory.ShortTermMaxTokens},
 		Critic: critic.Config{Breaker: critic.BreakerConfig{
 			FailureThreshold: cfg.CircuitBreaker.FailureThreshold, CooldownBase: cfg.CircuitBreaker.CooldownBaseSecs.Duration(),
 			CooldownMax: cfg.CircuitBreaker.CooldownMaxSecs.Duration(), ResetOnSuccess: cfg.CircuitBreaker.ResetOnSuccess,
