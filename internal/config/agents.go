@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sgclaw/internal/agent"
+	"sgclaw/internal/routing"
 )
 
 // MainAgent is the agent there is when none is configured.
@@ -53,4 +54,20 @@ func (c *Config) SettingsFor(a AgentProfile) agent.Settings {
 	s.Actions = a.Tools
 	s.Context = a.Context.Options()
 	return s
+}
+
+// Routing is what package routing wants to know of the configuration.
+func (c *Config) Routing() routing.Config {
+	out := routing.Config{Default: c.DefaultAgent(), Scope: routing.Scope(c.Session.DMScope), MainKey: c.Session.MainKey, Links: c.Session.IdentityLinks}
+	for _, a := range c.Profiles() {
+		out.Agents = append(out.Agents, a.ID)
+	}
+	for _, b := range c.Bindings {
+		out.Bindings = append(out.Bindings, routing.Binding{
+			Agent: b.Agent, Channel: b.Channel, Account: b.Account, Guild: b.Guild, Team: b.Team,
+			Peer:   routing.Peer{Kind: b.Peer.Kind, ID: b.Peer.ID},
+			Parent: routing.Peer{Kind: b.ParentPeer.Kind, ID: b.ParentPeer.ID},
+		})
+	}
+	return out
 }

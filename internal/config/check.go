@@ -124,7 +124,7 @@ func (l *loader) checkSession() {
 			if scoped {
 				id = strings.ToLower(channel) + ":" + rest
 			}
-			if id == "" || scoped && (channel == "" || rest == "") {
+			if id == "" || scoped && (!agentForm.MatchString(strings.ToLower(channel)) || rest == "") {
 				l.faultAt(key, `%q must be "channel:id", or an id alone`, id)
 			}
 			if owner, taken := owners[id]; taken && owner != name {

@@ -195,6 +195,9 @@ type Browserhost struct {
 	StartURL     string `toml:"start_url" form:"start"`
 	Strict       bool   `toml:"strict"`
 	RestartAgent bool   `toml:"restart_agent"`
+	// Panel is the side panel to open in the browser: "built-in", or the URL
+	// of another one; empty opens none.
+	Panel string `toml:"panel" form:"panel"`
 }
 
 // Worker is [worker].

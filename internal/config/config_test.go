@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sgclaw/internal/agent"
+	"sgclaw/internal/routing"
 )
 
 // load reads a file with the given contents and nothing from the real
@@ -236,13 +237,14 @@ func TestLoadFaults(t *testing.T) {
 			}},
 		{name: "a binding without agents", file: "[[bindings]]\nagent = \"sales\"\nchannel = \"wecom\"\n", want: []string{`no agent "sales" in [[agents]]`}},
 		{name: "session",
-			file: "[session]\ndm_scope = \"per-user\"\nmain_key = \"\"\n[session.identity_links]\nzhang = [\"wecom:1\", \":x\"]\nZhang = [\"a\"]\nli = [\"WeCom:1\"]\nwang = 1\n",
+			file: "[session]\ndm_scope = \"per-user\"\nmain_key = \"\"\n[session.identity_links]\nzhang = [\"wecom:1\", \":x\"]\nZhang = [\"a\"]\nli = [\"WeCom:1\", \"@bob:example.org\"]\nwang = 1\n",
 			want: []string{
 				`sgclaw.toml:2: session.dm_scope: must be one of main, per-peer, per-channel-peer, per-account-channel-peer, is "per-user"`,
 				`sgclaw.toml:3: session.main_key: is empty`,
 				`sgclaw.toml:5: session.identity_links.zhang: ":x" must be "channel:id", or an id alone`,
 				`sgclaw.toml:5: session.identity_links.zhang: "wecom:1" is linked to "li" already`,
 				`sgclaw.toml:5: session.identity_links.zhang: is the same name as "Zhang"`,
+				`sgclaw.toml:7: session.identity_links.li: "@bob:example.org" must be "channel:id", or an id alone`,
 				`sgclaw.toml:8: session.identity_links.wang: must be a list of strings, is 1`,
 			}},
 		{name: "gateway",
@@ -415,6 +417,16 @@ zhang = ["wecom:zhangsan", "telegram:1"]
 	}
 	if p, ok := c.Profile("ghost"); ok {
 		t.Errorf("ghost: %+v", p)
+	}
+	wantRouting := routing.Config{
+		Agents: []string{"front-desk", "sales"}, Default: "sales", Scope: routing.ScopePerChannelPeer, MainKey: "main", Links: links,
+		Bindings: []routing.Binding{
+			{Agent: "front-desk", Channel: "wecom", Account: "*", Peer: routing.Peer{Kind: "group", ID: "g:1"}},
+			{Agent: "sales", Channel: "slack", Team: "T1", Parent: routing.Peer{Kind: "channel", ID: "C1"}},
+		},
+	}
+	if diff := cmp.Diff(wantRouting, c.Routing()); diff != "" {
+		t.Error(diff)
 	}
 	s := c.SettingsFor(agents[1])
 	if s.Agent != "sales" || s.Model != "big" || s.MaxSteps != 50 || s.Context.Strategy != agent.StrategyCustom || !s.Context.IncludeHistory {

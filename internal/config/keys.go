@@ -197,8 +197,8 @@ func checkForm(form, s string) string {
 		if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
 			return fmt.Sprintf("must be host:port, is %q", s)
 		}
-	case "http", "start":
-		if form == "start" && s == "about:blank" {
+	case "http", "start", "panel":
+		if form == "start" && s == "about:blank" || form == "panel" && s == "built-in" {
 			return ""
 		}
 		u, err := url.Parse(s)
