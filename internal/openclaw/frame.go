@@ -55,6 +55,7 @@ const (
 	CodeUnavailable      = "UNAVAILABLE"
 	CodeNotPaired        = "NOT_PAIRED"
 	CodeApprovalNotFound = "APPROVAL_NOT_FOUND"
+	CodeInternal         = "INTERNAL" // ours: a fault of the gateway
 )
 
 // Error is the error of a response. It is a Go error, so that a handler
