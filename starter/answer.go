@@ -56,6 +56,7 @@ func (a *app) answer(ctx context.Context, c *durable.Client, target string, answ
 			runID, answer.ConfirmID = run, target
 		}
 	}
+	a.recordAnswer(ctx, runID, answer)
 	reply, receipt, err := c.Confirm(ctx, runID, answer)
 	if err != nil {
 		return err

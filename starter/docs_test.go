@@ -41,7 +41,7 @@ func TestDocumentationNamesEverything(t *testing.T) {
 	}
 	for _, line := range []any{
 		startedLine{}, eventLine{}, resultLine{}, runLine{}, decidedLine{}, sentLine{}, rewoundLine{}, browserLine{},
-		breakerLine{}, migrationLine{}, checkLine{}, errorLine{}, versionLine{},
+		breakerLine{}, tokenLine{}, auditLine{}, migrationLine{}, checkLine{}, errorLine{}, versionLine{},
 	} {
 		typ := reflect.TypeOf(line)
 		name := strings.TrimSuffix(typ.Name(), "Line")
@@ -92,7 +92,7 @@ func TestTextsExist(t *testing.T) {
 	}
 }
 
-// textsIn finds the calls of t and note with a literal key.
+// textsIn finds the calls of t, note and warn with a literal key.
 func textsIn(f *ast.File) []string {
 	var keys []string
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -101,7 +101,7 @@ func textsIn(f *ast.File) []string {
 			return true
 		}
 		sel, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || sel.Sel.Name != "t" && sel.Sel.Name != "note" {
+		if !ok || sel.Sel.Name != "t" && sel.Sel.Name != "note" && sel.Sel.Name != "warn" {
 			return true
 		}
 		if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -38,6 +38,7 @@ func (a *app) abortCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.record(cmd.Context(), "abort", args[0], deedDetail{Reason: reason})
 			r, err := c.Abort(cmd.Context(), args[0], workflows.Abort{By: a.who(), Reason: reason})
 			if err != nil {
 				return err
@@ -87,6 +88,7 @@ func (a *app) moveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.record(cmd.Context(), "move", args[0], deedDetail{Browser: args[1]})
 			r, err := c.Move(cmd.Context(), args[0], workflows.Move{BrowserID: args[1], By: a.who()})
 			if err != nil {
 				return err
@@ -115,6 +117,7 @@ func (a *app) rewindCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			a.record(cmd.Context(), "rewind", args[0], deedDetail{ToStep: step, Instruction: text})
 			r, err := c.Rewind(cmd.Context(), args[0], step, workflows.Instruction{Text: text, By: a.who()})
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sgclaw/internal/durable/durabletest"
+	"sgclaw/internal/pgtest"
 	"sgclaw/internal/temporaltest"
 )
 
@@ -44,6 +45,7 @@ func commands() map[string]func(ts *testscript.TestScript, neg bool, args []stri
 		"exits":     exits,
 		"jsonlines": jsonlines,
 		"until":     until,
+		"revoke":    revoke,
 	}
 }
 
@@ -109,6 +111,15 @@ func jsonlines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// revoke FILE revokes the first of the tokens that `token list --json` printed
+// to a file.
+func revoke(ts *testscript.TestScript, neg bool, args []string) {
+	line, _, _ := strings.Cut(ts.ReadFile(args[0]), "\n")
+	var token tokenLine
+	ts.Check(json.Unmarshal([]byte(line), &token))
+	ts.Check(ts.Exec("starter", "token", "revoke", "--json", token.ID))
+}
+
 // until PATTERN COMMAND... repeats a command until its stdout has the text.
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	deadline := time.Now().Add(20 * time.Second)
@@ -131,17 +142,30 @@ func TestOffline(t *testing.T) {
 func TestLive(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "live"), Cmds: commands(),
+		Setup: func(e *testscript.Env) error { return live(t, e) },
+	})
+}
+
+// live gives a script a Temporal server with a worker and a browser.
+func live(t *testing.T, e *testscript.Env) error {
+	if err := environment(e); err != nil {
+		return err
+	}
+	s := temporaltest.Start(t)
+	core := durabletest.New(t, s)
+	core.StartWorker(t)
+	core.StartBrowser(t, "b1")
+	e.Setenv("SGCLAW_TEMPORAL_ADDRESS", s.Address)
+	e.Setenv("SGCLAW_TEMPORAL_NAMESPACE", s.Namespace)
+	return nil
+}
+
+func TestDatabase(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "database"), Cmds: commands(),
 		Setup: func(e *testscript.Env) error {
-			if err := environment(e); err != nil {
-				return err
-			}
-			s := temporaltest.Start(t)
-			core := durabletest.New(t, s)
-			core.StartWorker(t)
-			core.StartBrowser(t, "b1")
-			e.Setenv("SGCLAW_TEMPORAL_ADDRESS", s.Address)
-			e.Setenv("SGCLAW_TEMPORAL_NAMESPACE", s.Namespace)
-			return nil
+			e.Setenv("SGCLAW_DATABASE_URL", pgtest.New(t))
+			return live(t, e)
 		},
 	})
 }

@@ -297,6 +297,7 @@ func (w *watcher) typed(ctx context.Context, line string) {
 		return
 	}
 	id := w.question.ID
+	w.app.recordAnswer(ctx, w.runID, answer)
 	_, receipt, err := w.client.Confirm(ctx, w.runID, answer)
 	switch {
 	case err == nil:

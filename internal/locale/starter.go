@@ -35,7 +35,7 @@ var starter = map[Key]text{
   2    用法、参数或配置有误
   3    无人在期限内答复确认
   4    任务已被中止
-  5    没有这个任务、确认、会话或浏览器
+  5    没有这个任务、确认、会话、浏览器或令牌
   6    连接不上 Temporal 或数据库，或没有 worker 应答
   7    当前状态下做不到：任务已结束、确认已有人答复、没有在线的浏览器等
   130  用 Ctrl-C 离开；任务继续进行
@@ -48,7 +48,7 @@ start --wait、start --watch、watch 和 result 的退出码说明任务的结�
   2    usage, arguments or configuration are wrong
   3    nobody answered a confirmation in time
   4    the task was aborted
-  5    there is no such run, confirmation, session or browser
+  5    there is no such run, confirmation, session, browser or token
   6    Temporal or the database cannot be reached, or no worker answers
   7    not possible in this state: the run is over, the confirmation is
        decided, no browser is online ...
@@ -209,6 +209,45 @@ start --wait, start --watch, watch and result exit by how the run ended
 	"starter.migrate_long":      {"执行尚未执行的数据库迁移。可以同时从多处调用。worker 启动时也会做。", "Applies the migrations that the database lacks. Any number of processes may do so\nat once. A worker does it when it starts."},
 	"starter.migrate_status":    {"列出各个迁移", "list the migrations"},
 	"starter.pending":           {"未执行", "pending"},
+
+	// token, audit
+	"starter.token":              {"网关的令牌", "the gateway's tokens"},
+	"starter.token_long":         {"列出网关的令牌，或创建、吊销一个。需要数据库。\n角色：viewer 查看；user 另可发起、补充、中止任务；approver 另可答复确认；\noperator 另可回退、管理定时任务、查看日志。", "Lists the gateway's tokens, makes one or revokes one. It needs the database.\nRoles: a viewer sees; a user also gives tasks, instructs and aborts; an approver\nalso answers confirmations; an operator also rewinds, manages schedules and sees\nlogs."},
+	"starter.token_list":         {"列出令牌", "list tokens"},
+	"starter.token_create":       {"创建一个令牌", "make a token"},
+	"starter.token_create_long":  {"创建一个令牌。NAME 是持有人的名字，其所作所为以此名记录在案。\n密钥只在标准输出显示这一次，之后无从得知。", "Makes a token. NAME is who holds it: what they do is on record under that name.\nThe secret is printed on stdout this once, and cannot be had again."},
+	"starter.token_revoke":       {"吊销一个令牌", "revoke a token"},
+	"starter.flag_role":          {"`角色`：%s", "`role` of its holder: %s"},
+	"starter.flag_ttl":           {"有效`时长`，例如 12h、90d（默认：长期有效）", "`time` that it is good for, such as 12h or 90d (default: for ever)"},
+	"starter.want_role":          {"请用 --role 指明角色：%s", "name a role with --role: %s"},
+	"starter.want_ttl":           {"“%s”不是时长；例如 12h、90d", "%q is no time to be good for; such as 12h or 90d"},
+	"starter.token_created":      {"令牌 %s（%s，%s）已创建。密钥如下，只显示这一次：", "made token %s (%s, %s). Its secret is shown this once:"},
+	"starter.token_revoked":      {"令牌 %s 已吊销", "token %s is revoked"},
+	"starter.no_tokens":          {"没有令牌", "no tokens"},
+	"starter.token_good":         {"有效", "good"},
+	"starter.token_good_until":   {"有效至 %s", "good until %s"},
+	"starter.token_expired":      {"已过期", "expired"},
+	"starter.token_was_revoked":  {"已由 %s 吊销", "revoked by %s"},
+	"starter.audit":              {"谁做过什么", "who did what"},
+	"starter.audit_long":         {"列出审计记录，新的在前：答复确认、中止、回退、改用浏览器，以及会话和令牌的变更。\n事前记录，因此所记之事可能没有成功。需要数据库。", "Lists the audit, the latest first: answers to confirmations, aborts, rewinds,\nmoves, changes of sessions and tokens. An entry is written before it is done, so\nwhat it tells may have failed. It needs the database."},
+	"starter.flag_audit_run":     {"只列出此任务的", "only what was asked of this `run`"},
+	"starter.flag_audit_session": {"只列出此会话的", "only what was asked of this `session`"},
+	"starter.flag_audit_who":     {"只列出此人的", "only what `name` did"},
+	"starter.flag_audit_limit":   {"最多列出多少条", "at most `n` entries"},
+	"starter.no_audit":           {"没有记录", "nothing is on record"},
+	"starter.not_audited":        {"这一操作没有记入审计", "this is not in the audit"},
+	"starter.not_audited_why":    {"这一操作没有记入审计：%v", "this is not in the audit: %v"},
+	"starter.col_id":             {"编号", "ID"},
+	"starter.col_name":           {"名字", "NAME"},
+	"starter.col_role":           {"角色", "ROLE"},
+	"starter.col_used":           {"最近使用", "USED"},
+	"starter.col_created_by":     {"创建人", "MADE BY"},
+	"starter.col_time_at":        {"时间", "TIME"},
+	"starter.col_who":            {"谁", "WHO"},
+	"starter.col_via":            {"经由", "VIA"},
+	"starter.col_verb":           {"做了什么", "WHAT"},
+	"starter.col_about":          {"对象", "TO"},
+	"starter.col_detail":         {"详情", "DETAIL"},
 
 	// Errors.
 	"starter.err_config":             {"配置有误：", "the configuration is wrong:"},
