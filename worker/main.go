@@ -16,14 +16,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
-	"time"
 
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"sgclaw/activities"
 	"sgclaw/internal/action"
+	"sgclaw/internal/backend"
 	"sgclaw/internal/build"
 	"sgclaw/internal/config"
 	"sgclaw/internal/critic"
@@ -81,7 +80,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 // serve connects, works until ctx ends, and drains.
 func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []string) error {
 	getenv := lookup(env)
-	db, err := openStore(ctx, log, cfg)
+	db, err := backend.Store(ctx, log, cfg)
 	if err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []stri
 		return err
 	}
 	defer tel.Close()
-	temporal, err := dial(ctx, log, cfg, tel)
+	temporal, err := backend.Temporal(ctx, log, cfg, tel)
 	if err != nil {
 		return err
 	}
@@ -179,76 +178,6 @@ func newModel(log *slog.Logger, cfg *config.Config) (llm.Model, error) {
 		APIKey: key.Reveal(), BaseURL: cfg.LLM.BaseURL, Model: cfg.LLM.Model,
 		IdleTimeout: cfg.LLM.Config.IdleTimeoutSecs.Duration(), MaxContextTokens: cfg.LLM.Config.MaxContextTokens,
 	})
-}
-
-// Waits between attempts to reach the database and Temporal at the start.
-const (
-	retryFirst = 200 * time.Millisecond
-	retryMost  = 5 * time.Second
-)
-
-// openStore opens the database, waiting for it while it is away, and brings
-// its schema up to date.
-func openStore(ctx context.Context, log *slog.Logger, cfg *config.Config) (*store.Store, error) {
-	for wait := retryFirst; ; wait = min(wait*2, retryMost) {
-		db, err := store.Open(ctx, cfg.Database.URL.Reveal(), store.Options{MaxConns: cfg.Database.MaxConns, Log: log})
-		if err == nil {
-			if err = db.Migrate(ctx); err == nil {
-				return db, nil
-			}
-			db.Close()
-		}
-		if !store.Unavailable(err) {
-			return nil, err
-		}
-		log.Warn("database is away", "err", err)
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// dial connects to Temporal, waiting for it while it is away.
-func dial(ctx context.Context, log *slog.Logger, cfg *config.Config, tel *telemetry.Telemetry) (*durable.Client, error) {
-	key, err := cfg.TemporalKey()
-	if err != nil {
-		return nil, err
-	}
-	opts, err := durable.Options(log, durable.Config{
-		Address: cfg.Temporal.Address, Namespace: cfg.Temporal.Namespace, APIKey: key.Reveal(), TLS: cfg.Temporal.TLS,
-		CAFile: cfg.Temporal.TLSCAFile, CertFile: cfg.Temporal.TLSCertFile, KeyFile: cfg.Temporal.TLSKeyFile, ServerName: cfg.Temporal.TLSServerName,
-	})
-	if err != nil {
-		return nil, err
-	}
-	opts.MetricsHandler = tel.MetricsHandler()
-	if opts.Interceptors, err = tel.Interceptors(); err != nil {
-		return nil, err
-	}
-	for wait := retryFirst; ; wait = min(wait*2, retryMost) {
-		c, err := client.DialContext(ctx, opts)
-		if err == nil {
-			return durable.New(log, c, cfg.Temporal.Namespace), nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		log.Warn("temporal is away", "address", cfg.Temporal.Address, "err", err)
-		if err := pause(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // lookup finds a variable in an environment; the last one counts, as it does
