@@ -1,0 +1,148 @@
+// Command gateway serves people's panels and OpenClaw's clients: WebSocket,
+// HTTP and the panel on one port. Any number may run behind any load
+// balancer; all that matters is in Temporal and the database. It brings the
+// database's schema up to date when it starts. Logs go to stderr.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"sgclaw/internal/action"
+	"sgclaw/internal/backend"
+	"sgclaw/internal/build"
+	"sgclaw/internal/config"
+	"sgclaw/internal/feed"
+	"sgclaw/internal/gateway"
+	"sgclaw/internal/telemetry"
+	"sgclaw/panel"
+)
+
+// endWithin is how long an orderly end may take. Clients are told at its
+// beginning and find another gateway, or this one started again.
+const endWithin = 5 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run returns the exit status: 0 after an orderly end, 1 if the gateway could
+// not start or go on, 2 if it was called wrongly or misconfigured.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	path := flags.String("config", "", "configuration file (default: $SGCLAW_CONFIG, else sgclaw.toml)")
+	show := flags.Bool("version", false, "print the version")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if *show {
+		fmt.Fprintln(stdout, "sgclaw gateway", build.Version())
+		return 0
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "gateway: unexpected argument %q\n", flags.Arg(0))
+		return 2
+	}
+	cfg, err := config.Load(config.Options{Path: *path, Env: env, Actions: action.Names()})
+	if err == nil {
+		err = errors.Join(cfg.RequireDatabase(), cfg.RequireGateway())
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "gateway:", err)
+		return 2
+	}
+	log := cfg.Logger(stderr)
+	for _, w := range cfg.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	if err := serve(ctx, log, cfg, env); err != nil && !errors.Is(err, context.Canceled) {
+		log.Error("gateway stopped", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// serve connects, and serves until ctx ends.
+func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []string) error {
+	token, err := cfg.GatewayToken()
+	if err != nil {
+		return err
+	}
+	tel, err := telemetry.Start(ctx, log, telemetry.Config{Service: "gateway", Getenv: lookup(env)})
+	if err != nil {
+		return err
+	}
+	defer tel.Close()
+	db, err := backend.Store(ctx, log, cfg)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	temporal, err := backend.Temporal(ctx, log, cfg, tel)
+	if err != nil {
+		return err
+	}
+	defer temporal.Close()
+	events := feed.New(log, db, cfg.Database.URL.Reveal(), feed.Options{})
+	defer events.Close()
+	if !panel.Built() {
+		log.Warn("the panel is not built into this gateway: run `make panel`, then `make build`")
+	}
+	g, err := gateway.New(log, db, events, temporal, gateway.Config{
+		Listen: cfg.Gateway.Listen, Token: token.Reveal(), TLSCertFile: cfg.Gateway.TLSCertFile, TLSKeyFile: cfg.Gateway.TLSKeyFile,
+		Origins: cfg.Gateway.Origins, Hosts: cfg.Gateway.Hosts, MaxClients: cfg.Gateway.MaxClients,
+		MaxFrameBytes: cfg.Gateway.MaxFrameBytes, MaxBufferedBytes: cfg.Gateway.MaxBufferedBytes,
+		VerifyDevices: cfg.Gateway.DeviceSignatures == "verify", Panel: panel.FS(), Telemetry: tel,
+	})
+	if err != nil {
+		return err
+	}
+	l, err := g.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "listen", l.Addr().String(), "tls", cfg.Gateway.TLSCertFile != "", "version", build.Version())
+	served := make(chan error, 1)
+	go func() { served <- g.Serve(ctx, l) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-served:
+		return err
+	case <-time.After(endWithin):
+		return fmt.Errorf("clients or handlers did not end within %v", endWithin)
+	}
+}
+
+// lookup finds a variable in an environment; the last one counts, as it does
+// for a process.
+func lookup(env []string) func(string) string {
+	return func(name string) string {
+		value := ""
+		for _, kv := range env {
+			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
+				value = v
+			}
+		}
+		return value
+	}
+}
