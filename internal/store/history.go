@@ -35,6 +35,8 @@ type HistoryItem struct {
 	By    string // who said it
 	Label string
 	At    time.Time
+	// Entry is what the item was made from; nil for what a run said.
+	Entry *record.Entry
 }
 
 // HistoryFilter chooses a page of a session's history.
@@ -158,7 +160,7 @@ func entryItem(e *record.Entry) (HistoryItem, error) {
 	}
 	return HistoryItem{
 		ID: e.ID, Role: e.Role, Text: e.Text, Calls: d.Calls, Call: d.Call, Outcome: d.Outcome, Code: d.Code, Model: d.Model,
-		Usage: d.Usage, By: e.By, Label: e.Label, At: e.At,
+		Usage: d.Usage, By: e.By, Label: e.Label, At: e.At, Entry: e,
 	}, nil
 }
 

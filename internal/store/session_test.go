@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -488,5 +489,94 @@ func TestEntriesAreAddedOnce(t *testing.T) {
 		if _, err := s.AddEntry(ctx, c.session, bad); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", what, err, c.want)
 		}
+	}
+}
+
+// recipe is a transaction of docs/operations.md, by what it has in it.
+func recipe(t *testing.T, with string) string {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest := string(b)
+	for {
+		_, after, ok := strings.Cut(rest, "    BEGIN;\n")
+		if !ok {
+			t.Fatalf("docs/operations.md has no recipe with %q", with)
+		}
+		body, left, _ := strings.Cut(after, "    COMMIT;")
+		if strings.Contains(body, with) {
+			return "BEGIN;" + body + "COMMIT;"
+		}
+		rest = left
+	}
+}
+
+// The recipes of the manual do what they say and leave other sessions alone.
+func TestRecipes(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	ctx := t.Context()
+	count := func(table string) int {
+		t.Helper()
+		var n int
+		if err := s.db.QueryRowContext(ctx, "SELECT count(*) FROM "+table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	tables := []string{"sessions", "runs", "messages", "steps", "confirmations", "events", "entries", "summaries", "contexts"}
+	fill := func(key string) {
+		r := say(t, s, key, key+"1", "task", -1)
+		r.think(1, 1)
+		r.ask(key+"c", 1)
+		_, err := s.SaveContext(ctx, r.fence(1), record.Context{Summary: "x"})
+		r.must(err)
+		r.observe(1, 0)
+		r.finish(1)
+		_, err = s.AddEntry(ctx, key, record.Entry{ID: "e", Role: "note", Text: "x"})
+		r.must(err)
+		r.must(s.SaveSummary(ctx, key, record.Summary{Text: "x", UpTo: time.Now(), UpToID: "e"}))
+	}
+	fill("a")
+	before := map[string]int{}
+	for _, table := range tables {
+		before[table] = count(table)
+		if before[table] == 0 {
+			t.Errorf("%s is empty", table)
+		}
+	}
+	fill("it's")
+	q := strings.ReplaceAll(recipe(t, "DELETE FROM sessions"), ":'key'", "'it''s'")
+	if _, err := s.db.ExecContext(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range tables {
+		if got := count(table); got != before[table] {
+			t.Errorf("%s has %d rows, want the %d of the other session", table, got, before[table])
+		}
+	}
+
+	fill("new")
+	q = strings.ReplaceAll(recipe(t, "e.kind IN"), "now()", "'infinity'::timestamptz")
+	if _, err := s.db.ExecContext(ctx, recipe(t, "e.kind IN")); err != nil {
+		t.Fatal(err)
+	}
+	if got := count("events"); got != 2*before["events"] {
+		t.Errorf("%d events are left of sessions that are not old", got)
+	}
+	if _, err := s.db.ExecContext(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	if got := count("events"); got != 0 {
+		t.Errorf("%d events are left", got)
+	}
+	seq := session(t, s, "a").LastSeq
+	if _, err := s.AddEntry(ctx, "a", record.Entry{ID: "e2", Role: "note", Text: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if events, err := s.Events(ctx, "a", 0, 0); err != nil || len(events) != 1 || events[0].Seq != seq+1 {
+		t.Errorf("events are %+v, %v; want one numbered %d", events, err, seq+1)
 	}
 }

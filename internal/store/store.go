@@ -1,6 +1,7 @@
-// Package store keeps the written record of runs in PostgreSQL: what people
-// asked, what the model said, what was done and what came of it, who
-// confirmed what, and the events that watchers see. Temporal decides and
+// Package store keeps the written record of sessions and runs in PostgreSQL:
+// what people asked, what the model said, what was done and what came of it,
+// who confirmed what, and the events that watchers see; besides, the
+// gateway's tokens, the audit, and who is connected. Temporal decides and
 // remembers where a run stands; the store remembers what it was about.
 //
 // # Writing
@@ -35,6 +36,14 @@
 // execution whose very first write is delayed until after its successor's
 // takes the run back. A run's first write is quick and retried at once, and
 // a rewind is a person's doing, so this is left to them.
+//
+// # Sessions
+//
+// A session's history is its runs and entries since its last reset. Nothing
+// is removed by a reset or when a session is deleted: sessions.since says
+// where the history begins. What a run is shown of it is Past, in the order
+// in which things ended; what people are shown is History, in the order in
+// which they began.
 //
 // # Events
 //
