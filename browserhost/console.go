@@ -27,6 +27,8 @@ import (
 type console struct {
 	lang string
 	quit func()
+	// panel shows the side panel again; nil if there is none.
+	panel func()
 
 	mu      sync.Mutex
 	out     io.Writer
@@ -279,6 +281,12 @@ func (c *console) line(ctx context.Context, text string) {
 		}()
 	case "stop":
 		go c.agent().Stop()
+	case "panel":
+		if c.panel == nil {
+			c.say(locale.HostUnknown)
+			return
+		}
+		go c.panel()
 	case "quit", "exit":
 		c.quit()
 	case "help", "?":

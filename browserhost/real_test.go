@@ -57,8 +57,8 @@ func TestMain(m *testing.M) {
 // it.
 var buildDir string
 
-// quietAgent, in the environment, makes the test binary an agent that only
-// shakes hands.
+// quietAgent, in the environment, makes the test binary an agent that shakes
+// hands, asks about each task, and ends it with the answer.
 const quietAgent = "SGCLAW_TEST_QUIET_AGENT"
 
 func playQuietAgent() int {
@@ -68,9 +68,20 @@ func playQuietAgent() int {
 	}
 	fmt.Println(`{"type":"init_ack","version":"1.0","agent_id":"8f14e45f-ceea-467f-a9b1-3b5c1d2e4f60"}`)
 	for {
-		line, err := in.ReadString('\n')
-		if err != nil || strings.Contains(line, `"shutdown"`) {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
 			return 0
+		}
+		m, _ := pipe.Decode(line)
+		switch m := m.(type) {
+		case *pipe.Shutdown:
+			return 0
+		case *pipe.SubmitTask:
+			fmt.Printf(`{"type":"task_accepted","task_id":%q,"run_id":"r1"}`+"\n", m.TaskID)
+			fmt.Printf(`{"type":"log","task_id":%q,"time":"2026-01-02T03:04:05Z","level":"info","message":%q}`+"\n", m.TaskID, "正在分析指令: "+m.Instruction)
+			fmt.Printf(`{"type":"confirm_required","task_id":%q,"action_id":"a1","action":"click","domain":"127.0.0.1","ask":{"role":"button","name":"批准"}}`+"\n", m.TaskID)
+		case *pipe.Confirm:
+			fmt.Printf(`{"type":"task_complete","task_id":"t","run_id":"r1","success":%v,"status":"done","summary":%q}`+"\n", m.Approved, m.ActionID+" "+m.Note)
 		}
 	}
 }
@@ -201,7 +212,7 @@ func sit(t *testing.T, s *settings, cfg host.RouterConfig) *desk {
 	ctx, cancel := context.WithTimeout(t.Context(), launchTimeout)
 	defer cancel()
 	d.browser, err = host.OpenBrowser(ctx, s.log, func(ctx context.Context, before int) (host.Engine, error) {
-		e, err := s.launch(ctx, before, get)
+		e, err := s.launch(ctx, before, get, nil)
 		if err == nil {
 			now.Store(&e)
 		}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"sgclaw/internal/page"
 	"sgclaw/internal/pipe"
 	"sgclaw/internal/policy"
+	"sgclaw/panel"
 )
 
 // launchTimeout bounds the start of a browser, on a machine that may be
@@ -39,8 +42,13 @@ func serve(ctx context.Context, s *settings, stdin io.Reader, stdout, stderr io.
 
 	var rules atomic.Pointer[policy.Rules]
 	rules.Store(s.rules)
+	console := newConsole(stdout, s.lang, quit)
+	side, window, err := s.openPanel(ctx, console)
+	if err != nil {
+		return err
+	}
 	launch := func(ctx context.Context, before int) (host.Engine, error) {
-		return s.launch(ctx, before, rules.Load)
+		return s.launch(ctx, before, rules.Load, window)
 	}
 	starting, cancel := context.WithTimeout(ctx, launchTimeout)
 	browser, err := host.OpenBrowser(starting, s.log, launch)
@@ -54,9 +62,12 @@ func serve(ctx context.Context, s *settings, stdin io.Reader, stdout, stderr io.
 		browser.Close(ctx)
 	}()
 
-	console := newConsole(stdout, s.lang, quit)
+	asked := prompters{console}
+	if side != nil {
+		asked = append(asked, side)
+	}
 	router := host.NewRouter(s.log, browser, rules.Load, host.RouterConfig{
-		Mode: s.mode, Prompter: console, Credentials: s.credentials,
+		Mode: s.mode, Prompter: asked, Credentials: s.credentials,
 	})
 	process := host.NewProcess(s.log, router, host.AgentConfig{
 		Path: s.agent, Args: s.agentArgs, Env: s.agentEnv, Stderr: stderr,
@@ -69,6 +80,10 @@ func serve(ctx context.Context, s *settings, stdin io.Reader, stdout, stderr io.
 		},
 	})
 	console.attach(process, s.console)
+	if side != nil {
+		side.attach(process)
+		go side.run(ctx)
+	}
 	if s.console || s.mode == host.ModeHold || s.exitOnEOF {
 		go func() {
 			console.read(ctx, stdin)
@@ -111,6 +126,13 @@ func capabilities(mode host.Mode) []string {
 	return list
 }
 
+// sameHost reports whether two addresses have one host and port.
+func sameHost(a, b string) bool {
+	u, err := url.Parse(a)
+	v, bad := url.Parse(b)
+	return err == nil && bad == nil && u.Host == v.Host
+}
+
 // numbersPerBrowser keeps the refs and page ids of one browser apart from
 // those of the next.
 const numbersPerBrowser = 100_000
@@ -118,13 +140,18 @@ const numbersPerBrowser = 100_000
 // launch starts or attaches to a browser and opens its pages. before is how
 // many were launched before; rules are those in force whenever a document is
 // about to be requested.
-func (s *settings) launch(ctx context.Context, before int, rules func() *policy.Rules) (host.Engine, error) {
+func (s *settings) launch(ctx context.Context, before int, rules func() *policy.Rules, opened func(context.Context, *page.Browser)) (host.Engine, error) {
 	conn, end, err := s.connect(ctx, rules)
 	if err != nil {
 		return nil, err
 	}
 	b, err := page.Open(ctx, s.log, conn, page.Options{
-		Allow:       func(rawURL string) *pipe.Error { return host.AllowURL(rules(), rawURL) },
+		Allow: func(rawURL string) *pipe.Error {
+			if s.panel == builtInPanel && sameHost(rawURL, s.panelURL) {
+				return pipe.Errorf(pipe.CodeDomainNotAllowed, "the panel is the person's and not for the agent")
+			}
+			return host.AllowURL(rules(), rawURL)
+		},
 		Strict:      s.strict,
 		DownloadDir: s.downloadDir,
 		Attached:    s.attach != "",
@@ -137,7 +164,36 @@ func (s *settings) launch(ctx context.Context, before int, rules func() *policy.
 	}
 	e := host.Drive(b, end)
 	s.openStart(ctx, e)
+	if opened != nil {
+		opened(ctx, b)
+	}
 	return e, nil
+}
+
+// openPanel makes the panel, if one is wanted, and what opens its page in each
+// browser that is started. The page is served until ctx ends.
+func (s *settings) openPanel(ctx context.Context, c *console) (*sidePanel, func(context.Context, *page.Browser), error) {
+	if s.panel == "" {
+		return nil, nil, nil
+	}
+	s.panelURL = s.panel
+	if s.panel == builtInPanel {
+		served, l, err := servePanel(s.log, panel.FS())
+		if err != nil {
+			return nil, nil, err
+		}
+		context.AfterFunc(ctx, func() { _ = l.Close() })
+		s.panelURL = served
+	}
+	p := newPanel(s.log, s.lang)
+	w := &panelWindow{log: s.log, url: s.panelURL, panel: p, told: c.say}
+	p.reopen = func() { w.again(ctx) }
+	c.panel = p.show
+	return p, func(starting context.Context, b *page.Browser) {
+		if err := w.openIn(starting, ctx, b); err != nil {
+			s.log.Error("panel not opened", "err", err)
+		}
+	}, nil
 }
 
 // connect returns a DevTools connection and what ends the browser behind it.
@@ -152,7 +208,7 @@ func (s *settings) connect(ctx context.Context, rules func() *policy.Rules) (*cd
 	}
 	p, err := chrome.Start(ctx, s.log, chrome.Options{
 		Path: s.chrome, Profile: s.profile, Headless: s.headless, Args: s.chromeArgs,
-		Strict: s.strict, AllowHosts: rules().Domains(),
+		Strict: s.strict, AllowHosts: s.resolvable(rules()),
 	})
 	if err != nil {
 		if !s.headless && runtime.GOOS == "linux" && os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
@@ -161,6 +217,15 @@ func (s *settings) connect(ctx context.Context, rules func() *policy.Rules) (*cd
 		return nil, nil, err
 	}
 	return p.Conn(), p.Close, nil
+}
+
+// resolvable are the host names that strict mode resolves.
+func (s *settings) resolvable(rules *policy.Rules) []string {
+	list := rules.Domains()
+	if host, err := action.URLHost(s.panelURL); err == nil {
+		list = append(slices.Clone(list), host)
+	}
+	return list
 }
 
 // openStart opens the start page. A browser without it is still a browser.

@@ -14,11 +14,13 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"sgclaw/internal/action"
 	"sgclaw/internal/config"
 	"sgclaw/internal/host"
 	"sgclaw/internal/locale"
 	"sgclaw/internal/pipe"
 	"sgclaw/internal/policy"
+	"sgclaw/panel"
 )
 
 // flags are the command line. What is not given there comes from
@@ -42,6 +44,7 @@ type flags struct {
 	downloadDir   string
 	console       bool
 	exitWithStdin bool
+	panel         string
 }
 
 func (f *flags) register(fs *pflag.FlagSet) {
@@ -62,6 +65,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.restartAgent, "restart-agent", false, "start the agent again when it ends, for unattended use")
 	fs.StringVar(&f.downloadDir, "download-dir", "", "where downloads go (default: they are refused)")
 	fs.BoolVar(&f.console, "console", false, "talk to the agent from this terminal; type help there")
+	fs.StringVar(&f.panel, "panel", "", "open the side panel in the browser; --panel=URL opens another one than the built-in")
+	fs.Lookup("panel").NoOptDefVal = builtInPanel
 	fs.BoolVar(&f.exitWithStdin, "exit-with-stdin", false, "end when stdin ends")
 }
 
@@ -88,7 +93,12 @@ type settings struct {
 	downloadDir string
 	console     bool
 	exitOnEOF   bool
+	panel       string // builtInPanel, a URL, or empty
+	panelURL    string // where it is, once that is known
 }
+
+// builtInPanel stands for the panel that is built into this program.
+const builtInPanel = "built-in"
 
 // load joins flags and configuration; given tells which flags were set. All
 // faults are reported at once.
@@ -111,6 +121,7 @@ func load(f flags, given func(string) bool, agentArgs []string, stderr io.Writer
 	pick("confirm", f.confirm, &b.Confirm)
 	pick("url", f.url, &b.StartURL)
 	pick("browser-id", f.browserID, &cfg.Browser.ID)
+	pick("panel", f.panel, &b.Panel)
 	for flag, into := range map[string]*bool{"headless": &b.Headless, "strict": &b.Strict, "restart-agent": &b.RestartAgent} {
 		if given(flag) {
 			*into = map[string]bool{"headless": f.headless, "strict": f.strict, "restart-agent": f.restartAgent}[flag]
@@ -121,7 +132,7 @@ func load(f flags, given func(string) bool, agentArgs []string, stderr io.Writer
 		chrome: b.Chrome, chromeArgs: f.chromeArgs, attach: f.attach, headless: b.Headless,
 		rulesPath: cfg.RulesPath(), mode: host.Mode(b.Confirm), browserID: cfg.Browser.ID, url: b.StartURL,
 		strict: b.Strict, restart: b.RestartAgent, downloadDir: f.downloadDir,
-		console: f.console, exitOnEOF: f.exitWithStdin, agentArgs: agentArgs,
+		panel: b.Panel, console: f.console, exitOnEOF: f.exitWithStdin, agentArgs: agentArgs,
 	}
 	for _, w := range cfg.Warnings {
 		s.log.Warn("configuration", "warning", w)
@@ -143,6 +154,16 @@ func load(f flags, given func(string) bool, agentArgs []string, stderr io.Writer
 	}
 	if s.browserID != "" && !pipe.ValidID(s.browserID) {
 		note(errors.New("--browser-id must be 1 to 128 of A-Z a-z 0-9 . _ : -"))
+	}
+	if s.panel == builtInPanel && !panel.Built() {
+		note(errors.New("--panel: the panel was not built into this program; run `make panel build`"))
+	} else if s.panel != "" && s.panel != builtInPanel {
+		if _, err := action.URLHost(s.panel); err != nil {
+			note(fmt.Errorf("--panel: %w", err))
+		}
+	}
+	if s.panel != "" && s.restart {
+		note(errors.New("--restart-agent is for machines that nobody watches: leave it out with --panel, where a person starts and stops the agent"))
 	}
 	s.agent, err = findAgent(b.Pipehost)
 	note(err)

@@ -25,6 +25,21 @@ const (
 	HostFault      Key = "host.fault" // with the error
 )
 
+// Keys of texts that a browser host answers its side panel.
+const (
+	PanelTooMany         Key = "panel.too_many"
+	PanelAlreadyRunning  Key = "panel.already_running"
+	PanelStartFailed     Key = "panel.start_failed" // with the error
+	PanelNotRunning      Key = "panel.not_running"
+	PanelNoInstruction   Key = "panel.no_instruction"
+	PanelTooLong         Key = "panel.too_long" // with the limit in bytes
+	PanelBadParams       Key = "panel.bad_params"
+	PanelUnknownFunction Key = "panel.unknown_function"
+	PanelUnknownConfirm  Key = "panel.unknown_confirm"
+	PanelOpen            Key = "panel.open" // with the address
+	PanelClosed          Key = "panel.closed"
+)
+
 type text struct{ zh, en string }
 
 var catalogue = map[Key]text{
@@ -104,8 +119,8 @@ var catalogue = map[Key]text{
 
 	HostHint: {"输入 help 查看可用命令", "type help to see what you can say here"},
 	HostHelp: {
-		"task 文字     交给智能体一个任务\nabort [ID]    中止任务，省略 ID 则为最近一个\nyes [ID]      允许所问操作，可简写为 y\nno [ID]       拒绝，可简写为 n\nstart, stop   启动或停止智能体\nquit          结束智能体和浏览器",
-		"task TEXT     give the agent a task\nabort [ID]    stop a task, the last one if ID is left out\nyes [ID]      allow what was asked; y for short\nno [ID]       refuse it; n for short\nstart, stop   start or stop the agent\nquit          end the agent and the browser",
+		"task 文字     交给智能体一个任务\nabort [ID]    中止任务，省略 ID 则为最近一个\nyes [ID]      允许所问操作，可简写为 y\nno [ID]       拒绝，可简写为 n\nstart, stop   启动或停止智能体\npanel         重新打开已关闭的面板\nquit          结束智能体和浏览器",
+		"task TEXT     give the agent a task\nabort [ID]    stop a task, the last one if ID is left out\nyes [ID]      allow what was asked; y for short\nno [ID]       refuse it; n for short\nstart, stop   start or stop the agent\npanel         open the panel again after it was closed\nquit          end the agent and the browser",
 	},
 	HostAgentEnded: {"智能体退出，状态 %d：%s", "agent ended with status %d: %s"},
 	HostAccepted:   {"任务 %s 已受理", "task %s accepted"},
@@ -119,4 +134,16 @@ var catalogue = map[Key]text{
 	HostUnknown:    {"无法识别，输入 help 查看可用命令", "not understood; type help"},
 	HostYesNo:      {"请输入 yes 或 no", "say yes or no"},
 	HostFault:      {"出错：%v", "fault: %v"},
+
+	PanelTooMany:         {"操作太频繁，请稍候再试", "too many requests; try again in a moment"},
+	PanelAlreadyRunning:  {"智能体已在运行", "the agent is already running"},
+	PanelStartFailed:     {"智能体无法启动：%v", "the agent cannot be started: %v"},
+	PanelNotRunning:      {"智能体未运行，请先启动", "the agent is not running; start it first"},
+	PanelNoInstruction:   {"请输入指令", "say what to do"},
+	PanelTooLong:         {"内容过长，最多 %d 字节", "too long; at most %d bytes"},
+	PanelBadParams:       {"参数无效", "invalid parameters"},
+	PanelUnknownFunction: {"没有这个功能", "there is no such function"},
+	PanelUnknownConfirm:  {"该请求已处理或已失效", "this question is settled, or there is no such question"},
+	PanelOpen:            {"面板已打开：%s", "the panel is open: %s"},
+	PanelClosed:          {"面板已关闭", "the panel was closed"},
 }
