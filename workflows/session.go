@@ -217,9 +217,12 @@ func (s *session) settleSteered(ctx workflow.Context, runID string, out *Outcome
 			read = append(read, m)
 		}
 	}
-	s.in.Steered, s.missed = nil, nil
+	// Each is to be found in one place at any time.
+	s.in.Steered, s.missed = read, nil
 	s.requeue(unread)
-	for _, m := range read {
+	for len(s.in.Steered) > 0 {
+		m := s.in.Steered[0]
+		s.in.Steered = s.in.Steered[1:]
 		s.finish(ctx, "read by "+runID, activities.FinishInput{
 			RunID: m.ID, Status: agent.StatusDone, Reason: agent.ReasonSteered, Detail: "added to run " + runID,
 		})

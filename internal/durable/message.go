@@ -26,10 +26,13 @@ type Receipt struct {
 // Confirm answers a confirmation of the run. An empty ConfirmID answers the
 // one that is open now, whichever that is; a caller that showed a person one
 // should name it. The same answer by the same person is taken once and
-// answered alike, so it may be repeated when no reply came. Errors: ErrNothingToConfirm, ErrUnknownConfirm,
-// ErrAlreadyDecided, ErrConfirmExpired, ErrDigestMismatch, ErrRunOver,
+// answered alike, so it may be repeated when no reply came. Errors:
+// ErrInvalid, ErrNothingToConfirm, ErrUnknownConfirm, ErrAlreadyDecided, ErrConfirmExpired, ErrDigestMismatch, ErrRunOver,
 // ErrQueued, ErrNotFound; ErrNoWorker only without a ConfirmID.
 func (c *Client) Confirm(ctx context.Context, runID string, a agent.Answer) (workflows.ConfirmReply, Receipt, error) {
+	if a.Scope != "" && a.Scope != agent.ScopeRun {
+		return workflows.ConfirmReply{}, Receipt{}, fmt.Errorf("confirm %s: %w: scope %q is not %q", runID, ErrInvalid, a.Scope, agent.ScopeRun)
+	}
 	if a.ConfirmID == "" {
 		// The answer may be delivered twice (see the package comment), so it
 		// must say what it answers.
@@ -48,7 +51,7 @@ func (c *Client) Confirm(ctx context.Context, runID string, a agent.Answer) (wor
 		}
 	}
 	var reply workflows.ConfirmReply
-	receipt, err := c.tell(ctx, runID, workflows.ConfirmName, updateID(workflows.ConfirmName, a.ConfirmID, a.Digest, fmt.Sprint(a.Approved), a.By), a, &reply)
+	receipt, err := c.tell(ctx, runID, workflows.ConfirmName, updateID(workflows.ConfirmName, a.ConfirmID, a.Digest, fmt.Sprint(a.Approved), a.By, a.Scope), a, &reply)
 	if err == nil && receipt.Signalled {
 		reply = workflows.ConfirmReply{ConfirmID: a.ConfirmID, Approved: a.Approved}
 	}
@@ -56,6 +59,8 @@ func (c *Client) Confirm(ctx context.Context, runID string, a agent.Answer) (wor
 }
 
 // Abort stops a run; one that still waits in its session is dropped from it.
+// ErrSteered if its message was added to another run: that one would have to
+// be stopped.
 func (c *Client) Abort(ctx context.Context, runID string, a workflows.Abort) (Receipt, error) {
 	receipt, err := c.tell(ctx, runID, workflows.AbortName, "", a, nil)
 	if !errors.Is(err, ErrQueued) {
@@ -159,6 +164,8 @@ func (c *Client) absent(ctx context.Context, runID, op string) error {
 		return fmt.Errorf("%s: %w", op, err)
 	case q.Status.Final():
 		return fmt.Errorf("%s: %w", op, ErrRunOver)
+	case q.Into != "":
+		return fmt.Errorf("%s: %w (run %s)", op, ErrSteered, q.Into)
 	}
 	return fmt.Errorf("%s: %w", op, ErrQueued)
 }

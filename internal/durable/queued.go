@@ -13,13 +13,15 @@ import (
 	"go.temporal.io/sdk/converter"
 	"golang.org/x/sync/errgroup"
 
+	"sgclaw/activities"
 	"sgclaw/internal/agent"
 	"sgclaw/workflows"
 )
 
-// inSession looks for a run that has no workflow yet: in the task's own
-// session, then in the inboxes of all sessions. It is StatusQueued, or
-// StatusAborted if it was dropped before it began; else ErrNotFound.
+// inSession looks for a run that has no workflow (yet): in the task's own
+// session, then in the inboxes of all sessions. It is StatusQueued, or final
+// if it was dropped before it began or read by another run; else
+// ErrNotFound.
 func (c *Client) inSession(ctx context.Context, runID string) (Run, error) {
 	own := OwnSession(runID)
 	d, err := c.tc.DescribeWorkflow(ctx, workflows.SessionID(own), "")
@@ -28,8 +30,8 @@ func (c *Client) inSession(ctx context.Context, runID string) (Run, error) {
 		switch {
 		case err != nil:
 			return Run{}, err
-		case m.aborted:
-			return Run{RunID: runID, Session: own, Status: agent.StatusAborted}, nil
+		case m.over():
+			return m.ended(runID, own), nil
 		case m.arrived && d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
 			return Run{RunID: runID, Session: own, Status: agent.StatusQueued}, nil
 		}
@@ -45,18 +47,18 @@ func (c *Client) inSession(ctx context.Context, runID string) (Run, error) {
 	if len(queued) > 0 {
 		return queued[0], nil
 	}
-	return c.droppedAnywhere(ctx, runID)
+	return c.unstartedAnywhere(ctx, runID)
 }
 
-// droppedAnywhere looks for a dropped run in the histories of the open
-// sessions.
-func (c *Client) droppedAnywhere(ctx context.Context, runID string) (Run, error) {
+// unstartedAnywhere looks for a message that ended without a run in the
+// histories of the open sessions.
+func (c *Client) unstartedAnywhere(ctx context.Context, runID string) (Run, error) {
 	keys, err := c.sessions(ctx)
 	if err != nil {
 		return Run{}, err
 	}
 	for _, key := range keys {
-		r, err := c.dropped(ctx, key, runID)
+		r, err := c.unstarted(ctx, key, runID)
 		if !errors.Is(err, ErrNotFound) {
 			return r, err
 		}
@@ -64,17 +66,17 @@ func (c *Client) droppedAnywhere(ctx context.Context, runID string) (Run, error)
 	return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
 }
 
-// dropped returns the run as aborted if the session let go of it unstarted;
-// else ErrNotFound.
-func (c *Client) dropped(ctx context.Context, session, runID string) (Run, error) {
+// unstarted returns how a message ended that the session let go of without a
+// run; else ErrNotFound.
+func (c *Client) unstarted(ctx context.Context, session, runID string) (Run, error) {
 	m, err := c.mail(ctx, session, runID)
 	if err != nil {
 		return Run{}, err
 	}
-	if !m.aborted {
+	if !m.over() {
 		return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
 	}
-	return Run{RunID: runID, Session: session, Status: agent.StatusAborted}, nil
+	return m.ended(runID, session), nil
 }
 
 // maxSessions bounds how many sessions are asked what waits in them.
@@ -100,16 +102,27 @@ func (c *Client) queued(ctx context.Context, want func(runID string) bool) ([]Ru
 			if err != nil {
 				return err
 			}
-			ids := box.Queued
-			if box.Running != "" && want(box.Running) && !c.exists(gctx, box.Running) {
-				ids = append([]string{box.Running}, ids...) // about to begin
-			}
+			begins := box.Running != "" && want(box.Running) && !c.exists(gctx, box.Running)
 			mu.Lock()
 			defer mu.Unlock()
-			for _, id := range ids {
-				if want(id) {
-					found = append(found, Run{RunID: id, Session: key, Status: agent.StatusQueued})
+			add := func(r Run) {
+				if want(r.RunID) {
+					r.Session, r.Status = key, agent.StatusQueued
+					found = append(found, r)
 				}
+			}
+			if begins {
+				add(Run{RunID: box.Running})
+			}
+			for i, id := range box.Queued {
+				r := Run{RunID: id}
+				if i < len(box.Tasks) {
+					r.Task = box.Tasks[i]
+				}
+				add(r)
+			}
+			for _, id := range box.Steered {
+				add(Run{RunID: id, Into: box.Running})
 			}
 			return nil
 		})
@@ -130,6 +143,19 @@ func (c *Client) exists(ctx context.Context, runID string) bool {
 type mail struct {
 	arrived bool // the message reached the session
 	aborted bool // and so did an abort of it
+	// finish is how the session ended its record; nil if it did not.
+	finish *activities.FinishInput
+}
+
+// over reports whether the message ended, if it has no run.
+func (m mail) over() bool { return m.aborted || m.finish != nil }
+
+func (m mail) ended(runID, session string) Run {
+	r := Run{RunID: runID, Session: session, Status: agent.StatusAborted, Reason: agent.ReasonAborted}
+	if m.finish != nil {
+		r.Status, r.Reason = m.finish.Status, m.finish.Reason
+	}
+	return r
 }
 
 // mail reads from a session's history what was sent about a run. It works
@@ -147,7 +173,13 @@ func (c *Client) mail(ctx context.Context, session, runID string) (mail, error) 
 		case *historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes:
 			var in workflows.SessionInput
 			if dc.FromPayloads(a.WorkflowExecutionStartedEventAttributes.GetInput(), &in) == nil {
-				m.arrived = m.arrived || slices.ContainsFunc(in.Queue, func(q agent.Message) bool { return q.ID == runID })
+				m.arrived = m.arrived || slices.ContainsFunc(append(in.Queue, in.Steered...), func(q agent.Message) bool { return q.ID == runID })
+			}
+		case *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes:
+			s := a.ActivityTaskScheduledEventAttributes
+			var in activities.FinishInput
+			if s.GetActivityType().GetName() == activities.FinishName && dc.FromPayloads(s.GetInput(), &in) == nil && in.RunID == runID {
+				m.finish = &in
 			}
 		case *historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes:
 			s := a.WorkflowExecutionSignaledEventAttributes

@@ -26,8 +26,8 @@ type Rewound struct {
 
 // Rewind takes a run, under way or over, back to before its step toStep (1
 // is the first), and lets it go on from there. What happened in the browser
-// stays done. A non-empty text is an instruction that the model sees with
-// that step. ErrNoStep if the run has not got there, or if the server keeps
+// stays done. i.By is who does it, for the run's history; a non-empty i.Text
+// is an instruction that the model sees with that step. ErrNoStep if the run has not got there, or if the server keeps
 // that part of its history no longer.
 func (c *Client) Rewind(ctx context.Context, runID string, toStep int, i workflows.Instruction) (Rewound, error) {
 	op := fmt.Sprintf("rewind %s to step %d", runID, toStep)
@@ -44,11 +44,15 @@ func (c *Client) Rewind(ctx context.Context, runID string, toStep int, i workflo
 	if err != nil {
 		return Rewound{}, fmt.Errorf("%s: %w", op, err)
 	}
+	reason := fmt.Sprintf("rewind to step %d", toStep)
+	if i.By != "" {
+		reason += " by " + i.By
+	}
 	reset := func(execution string, exclude ...enumspb.ResetReapplyExcludeType) (string, error) {
 		resp, err := c.tc.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
 			Namespace:                 c.ns,
 			WorkflowExecution:         &commonpb.WorkflowExecution{WorkflowId: workflows.RunWorkflowID(runID), RunId: execution},
-			Reason:                    fmt.Sprintf("rewind to step %d", toStep),
+			Reason:                    reason,
 			WorkflowTaskFinishEventId: event,
 			RequestId:                 uuid.NewString(),
 			ResetReapplyExcludeTypes:  append(exclude, dropped()...),

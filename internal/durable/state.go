@@ -21,6 +21,11 @@ type Run struct {
 	Browser string       `json:"browser,omitempty"`
 	User    string       `json:"user,omitempty"`
 	Status  agent.Status `json:"status"`
+	// Reason is why a message ended that had no workflow of its own.
+	Reason string `json:"reason,omitempty"`
+	// Into is the run under way that the message was added to; it is queued
+	// if that one does not read it.
+	Into string `json:"into,omitempty"`
 	// Task is the beginning of the task's text.
 	Task      string    `json:"task,omitempty"`
 	StartedAt time.Time `json:"started_at,omitzero"`
@@ -172,9 +177,9 @@ func (c *Client) WaitResult(ctx context.Context, runID string) (workflows.Outcom
 		r, derr := c.Describe(ctx, runID)
 		switch {
 		case errors.Is(derr, ErrNotFound) && session != "":
-			// It was queued and is no more: begun just now, or dropped.
-			if q, err := c.dropped(ctx, session, runID); err == nil {
-				return aborted(q), nil
+			// It was queued and is no more: begun just now, or ended without.
+			if q, err := c.unstarted(ctx, session, runID); err == nil {
+				return unstarted(q), nil
 			}
 		case errors.Is(derr, ErrNotFound) && time.Since(asked) < settleTime:
 			// A session that was only just started is not listed yet.
@@ -185,7 +190,7 @@ func (c *Client) WaitResult(ctx context.Context, runID string) (workflows.Outcom
 		case r.Status == agent.StatusQueued:
 			session = r.Session
 		case r.Execution == "":
-			return aborted(r), nil
+			return unstarted(r), nil
 		case r.Status.Final() && !r.EndedAt.IsZero():
 			if over, ok := ended(r, err); ok {
 				return over, nil
@@ -216,7 +221,8 @@ func ended(r Run, err error) (workflows.Outcome, bool) {
 	return out, true
 }
 
-// aborted is the outcome of a run that was dropped before it began.
-func aborted(r Run) workflows.Outcome {
-	return workflows.Outcome{RunID: r.RunID, Status: agent.StatusAborted, Reason: agent.ReasonAborted}
+// unstarted is the outcome of a message that ended without a workflow of its
+// own: dropped, or read by another run.
+func unstarted(r Run) workflows.Outcome {
+	return workflows.Outcome{RunID: r.RunID, Status: r.Status, Success: r.Status == agent.StatusDone, Reason: r.Reason}
 }

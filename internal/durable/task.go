@@ -30,11 +30,13 @@ type Started struct {
 }
 
 // OwnSession is the key of the session that a task without one gets.
-func OwnSession(runID string) string { return "cli:" + runID }
+func OwnSession(runID string) string { return workflows.SingleSession + runID }
 
 // StartTask hands a task to a session, which is started when it is not
 // there. An empty session gives the task one of its own. An empty m.ID gets
-// a new UUID v7; a message whose id the session knows is not run again.
+// a new UUID v7; a message whose id the session knows is not run again. What
+// becomes of it in a busy session is for the session to decide; see
+// agent.Message.
 func (c *Client) StartTask(ctx context.Context, session string, m agent.Message) (Started, error) {
 	var before Run // what the id was used for before
 	if m.ID == "" {
@@ -132,7 +134,35 @@ func checkTask(session string, m agent.Message) error {
 			return err
 		}
 	}
+	if m.Agent != "" {
+		if err := checkID("agent", m.Agent); err != nil {
+			return err
+		}
+	}
+	if !m.Mode.Valid() {
+		return fmt.Errorf("%w: mode %q is not one of %s, %s, %s", ErrInvalid, m.Mode, agent.ModeQueue, agent.ModeSteer, agent.ModeInterrupt)
+	}
+	if err := checkAside(m.Aside); err != nil {
+		return err
+	}
 	return checkKey("session", session)
+}
+
+func checkAside(aside []agent.Aside) error {
+	if len(aside) > agent.MaxAside {
+		return fmt.Errorf("%w: %d asides, at most %d are allowed", ErrInvalid, len(aside), agent.MaxAside)
+	}
+	n := 0
+	for _, a := range aside {
+		n += len(a.Sender) + len(a.Text)
+		if !utf8.ValidString(a.Sender) || !utf8.ValidString(a.Text) {
+			return fmt.Errorf("%w: an aside is not valid UTF-8", ErrInvalid)
+		}
+	}
+	if n > workflows.MaxAsideBytes {
+		return fmt.Errorf("%w: the asides have %d bytes, the limit is %d", ErrInvalid, n, workflows.MaxAsideBytes)
+	}
+	return nil
 }
 
 // checkID accepts what can be part of a workflow id, of a once-only key and

@@ -45,6 +45,7 @@ type Core struct {
 	thinks       []activities.ThinkInput
 	instructions map[string][]Instruction
 	acts         []activities.ActInput
+	ends         chan []byte // gets the token of the next end that is recorded
 }
 
 // Instruction is an instruction as it was recorded, and how many model calls
@@ -63,6 +64,15 @@ func New(t testing.TB, s *temporaltest.Server) *Core {
 
 // Release lets all slow model calls go on.
 func (c *Core) Release() { c.free.Do(func() { close(c.release) }) }
+
+// HoldEnd keeps the next end of a run from being recorded: that activity's
+// token is sent, and whoever gets it completes it.
+func (c *Core) HoldEnd() <-chan []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = make(chan []byte, 1)
+	return c.ends
+}
 
 // StartWorker runs a worker until the returned function or the end of the
 // test.
@@ -196,7 +206,7 @@ func (c *Core) accept(_ context.Context, in activities.AcceptInput) (activities.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tasks[in.Message.ID] = in.Message.Text
-	return activities.AcceptResult{}, nil
+	return activities.AcceptResult{Mode: in.Message.Mode}, nil
 }
 
 func (c *Core) begin(_ context.Context, in activities.BeginInput) (activities.BeginResult, error) {
@@ -264,10 +274,17 @@ func (c *Core) instruct(_ context.Context, in activities.InstructInput) error {
 	return nil
 }
 
-func (c *Core) finish(_ context.Context, in activities.FinishInput) (activities.FinishResult, error) {
+func (c *Core) finish(ctx context.Context, in activities.FinishInput) (activities.FinishResult, error) {
 	summary := in.Summary
 	if summary == "" {
 		summary = strings.TrimSpace(string(in.Status) + " " + in.Reason)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ends != nil {
+		c.ends <- activity.GetInfo(ctx).TaskToken
+		c.ends = nil
+		return activities.FinishResult{}, activity.ErrResultPending
 	}
 	return activities.FinishResult{Summary: summary}, nil
 }
