@@ -64,6 +64,7 @@ type Feed struct {
 	mu     sync.Mutex
 	closed bool
 	subs   map[string]map[*Subscription]struct{} // by session
+	all    map[*Changes]struct{}
 }
 
 // New starts a feed of the events in s, which must be the database at url.
@@ -79,7 +80,7 @@ func New(log *slog.Logger, s *store.Store, url string, opts Options) *Feed {
 	if opts.Poll <= 0 {
 		opts.Poll = 30 * time.Second
 	}
-	f := &Feed{log: log, store: s, opts: opts, done: make(chan struct{}), subs: map[string]map[*Subscription]struct{}{}}
+	f := &Feed{log: log, store: s, opts: opts, done: make(chan struct{}), subs: map[string]map[*Subscription]struct{}{}, all: map[*Changes]struct{}{}}
 	if opts.Lost == nil {
 		opts.Lost = func(err error) {
 			if err == nil {
@@ -173,6 +174,7 @@ func (f *Feed) pass() {
 					continue
 				}
 				f.each(session, func(s *Subscription) { s.wakeFor(seq) })
+				f.changed(session)
 			case n.Channel == store.DeltasChannel:
 				e, err := store.ParseDelta(n.Extra)
 				if err != nil {
@@ -200,6 +202,9 @@ func (f *Feed) wakeAll() {
 		for s := range subs {
 			s.wakeFor(math.MaxInt64)
 		}
+	}
+	for c := range f.all {
+		c.miss()
 	}
 }
 

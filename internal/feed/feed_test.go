@@ -340,3 +340,54 @@ func newProxy(t *testing.T, at string) *proxy {
 	}()
 	return p
 }
+
+// Whoever listens for all sessions hears of each once, and of a connection
+// that was down.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, Options{})
+	sub := s.subscribe(Query{Session: "b"}, 0)
+	c := s.feed.Changes()
+	defer c.Close()
+	// The subscription's event tells that the feed listens.
+	s.add("b", 1)
+	seqs(t, sub, 1, 1)
+	s.add("a", 3)
+	s.add("b", 1)
+	seqs(t, sub, 2, 2)
+	heard := map[string]bool{}
+	for !heard["a"] || !heard["b"] {
+		wait(t, c.C)
+		sessions, _ := c.Take()
+		for _, name := range sessions {
+			heard[name] = true
+		}
+	}
+	if len(heard) != 2 {
+		t.Errorf("heard of %v", heard)
+	}
+	killer, err := sql.Open("postgres", s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer killer.Close()
+	const q = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+	if _, err := killer.ExecContext(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		wait(t, c.C)
+		if _, missed := c.Take(); missed {
+			break
+		}
+	}
+}
+
+func wait(t *testing.T, c <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was told")
+	}
+}
