@@ -23,7 +23,7 @@ var (
 	ErrExpired = errors.New("the token has expired")
 )
 
-// ErrInvalid: there can be no token like this; the error says why.
+// ErrInvalid says that there can be no token like this, and why.
 var ErrInvalid = errors.New("invalid token")
 
 // MaxName bounds a token's name, in bytes.

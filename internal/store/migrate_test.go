@@ -17,6 +17,7 @@ import (
 
 	"sgclaw/internal/agent"
 	"sgclaw/internal/pgtest"
+	"sgclaw/internal/record"
 )
 
 func TestMigrationsGoUpAndDown(t *testing.T) {
@@ -172,4 +173,54 @@ func longest(s string) string {
 		s += s
 	}
 	return s
+}
+
+// What was there before sessions had settings is a session like any other.
+func TestMigrationOfSessions(t *testing.T) {
+	t.Parallel()
+	s := dial(t, pgtest.Empty(t))
+	ctx := t.Context()
+	p, err := s.provider()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.UpTo(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []string{
+		"INSERT INTO sessions (key, last_seq) VALUES ('idle', 0), ('a', 1)",
+		`INSERT INTO runs (id, session, task, browser, origin, asked, status, accepted_at, ended_at)
+			VALUES ('r', 'a', 'x', 'b', '{}', '{}', 'done', '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z')`,
+		"INSERT INTO events (session, seq, run_id, key, kind) VALUES ('a', 1, 'r', 'k', 'done')",
+	} {
+		if _, err := s.db.ExecContext(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := sessionKeys(t, s, SessionFilter{}); got != "idle a" {
+		t.Errorf("sessions are %s", got)
+	}
+	got := session(t, s, "a")
+	if got.Runs != 1 || !got.Since.IsZero() || got.UpdatedAt.Day() != 2 || got.Settings != (record.SessionSettings{}) {
+		t.Errorf("session is %+v", got)
+	}
+	if got := parts(t, s, "a", ""); got != "r" {
+		t.Errorf("past is %s", got)
+	}
+	if _, err := s.ResetSession(ctx, "a", "li"); err != nil {
+		t.Fatal(err)
+	}
+	// Back, and forth again.
+	if _, err := p.DownTo(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := parts(t, s, "a", ""); got != "r" {
+		t.Errorf("past is %s", got)
+	}
 }
