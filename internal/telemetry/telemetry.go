@@ -49,6 +49,7 @@ type Config struct {
 type Telemetry struct {
 	log      *slog.Logger
 	metrics  *sdkmetric.MeterProvider
+	registry *prometheus.Registry
 	traces   *sdktrace.TracerProvider
 	handler  client.MetricsHandler
 	server   *http.Server
@@ -58,6 +59,7 @@ type Telemetry struct {
 	modelMS  metric.Float64Histogram
 	runs     metric.Int64Counter
 	asked    metric.Int64Counter
+	gateway  gatewayInstruments
 }
 
 // Start starts telling. The caller must call Close.
@@ -69,10 +71,10 @@ func Start(ctx context.Context, log *slog.Logger, cfg Config) (*Telemetry, error
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	res := resource.NewSchemaless(attribute.String("service.name", "sgclaw-"+cfg.Service))
-	t := &Telemetry{log: log, metrics: sdkmetric.NewMeterProvider(
+	t := &Telemetry{log: log, registry: reg, metrics: sdkmetric.NewMeterProvider(
 		sdkmetric.WithReader(exporter), sdkmetric.WithResource(res), sdkmetric.WithView(seconds()))}
 	t.handler = opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: t.metrics.Meter("temporal")})
-	if err := t.instruments(); err != nil {
+	if err := errors.Join(t.instruments(), t.gateway.make(t.metrics.Meter("sgclaw"))); err != nil {
 		return nil, err
 	}
 	if cfg.Getenv != nil && (cfg.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || cfg.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != "") {
@@ -83,7 +85,7 @@ func Start(ctx context.Context, log *slog.Logger, cfg Config) (*Telemetry, error
 		t.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exp), sdktrace.WithResource(res))
 	}
 	if cfg.Addr != "" {
-		if err := t.serve(cfg, reg); err != nil {
+		if err := t.serve(cfg); err != nil {
 			return nil, err
 		}
 	}
@@ -114,9 +116,14 @@ func (t *Telemetry) instruments() error {
 	return errors.Join(errs[:]...)
 }
 
-func (t *Telemetry) serve(cfg Config, reg *prometheus.Registry) error {
+// Metrics serves the metrics, for a process that has a server of its own.
+func (t *Telemetry) Metrics() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{})
+}
+
+func (t *Telemetry) serve(cfg Config) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", t.Metrics())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)

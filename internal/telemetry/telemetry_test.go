@@ -50,12 +50,19 @@ func TestServes(t *testing.T) {
 	tel.Reply(t.Context(), "m", agent.Usage{PromptTokens: 7, CompletionTokens: 3}, time.Second)
 	tel.Ended(t.Context(), agent.StatusDone, "")
 	tel.Decided(t.Context(), "approved")
+	tel.Connected(t.Context(), 2)
+	tel.Connected(t.Context(), -1)
+	tel.Request(t.Context(), "chat.send", "", time.Millisecond)
+	tel.Delivered(t.Context(), 3*time.Millisecond)
+	tel.Dropped(t.Context(), "slow")
 	tel.MetricsHandler().Counter("temporal_request").Inc(1)
 
 	_, body := fetch(t, "http://"+addr+"/metrics")
 	for _, want := range []string{
 		`sgclaw_actions_total{action="click",code="",outcome="done"} 1`,
 		`sgclaw_model_tokens_total{kind="prompt",model="m"} 7`,
+		`sgclaw_gateway_connections 1`, `sgclaw_gateway_requests_total{code="ok",method="chat.send"} 1`,
+		`sgclaw_gateway_delivery_seconds_bucket{le="0.005"} 1`, `sgclaw_gateway_dropped_total{reason="slow"} 1`,
 		`sgclaw_runs_total{reason="",status="done"} 1`,
 		`sgclaw_confirmations_total{decision="approved"} 1`,
 		`sgclaw_action_seconds_bucket{action="click",le="0.025"} 0`, `sgclaw_action_seconds_bucket{action="click",le="0.05"} 1`,
