@@ -29,8 +29,8 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, file := range files {
-		kind, _, _ := strings.Cut(filepath.Base(file), "-")
-		seen[kind] = true
+		kind, rest, _ := strings.Cut(filepath.Base(file), "-")
+		seen[kind+filepath.Ext(strings.TrimSuffix(rest, ".json"))] = true
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			r := worker.NewWorkflowReplayer()
 			if kind == "browser" {
@@ -46,9 +46,11 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 			}
 		})
 	}
-	for _, kind := range []string{"run", "session", "tell", "browser"} {
-		if !seen[kind] {
-			t.Errorf("no recorded history of a %s", kind)
+	for _, version := range []string{".v1", ".v2"} {
+		for _, kind := range []string{"run", "session", "tell", "browser"} {
+			if !seen[kind+version] {
+				t.Errorf("no recorded history %s of a %s", version, kind)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -45,6 +46,10 @@ type Config struct {
 	Host        activities.Host
 	Settings    agent.Settings // zero fields get the seed's defaults
 	NoBrowser   bool           // nobody serves the browser's queue
+	// Agents are configured agents, of which "main" is the default; zero
+	// fields of their settings are filled like Settings.
+	Agents map[string]activities.Profile
+	Models func(name string) (llm.Model, error) // for agents with a model of their own
 }
 
 // Rig is a running core.
@@ -83,9 +88,18 @@ func Start(ctx context.Context, log *slog.Logger, cfg Config) (_ *Rig, err error
 func (r *Rig) startAgent(log *slog.Logger, cfg Config) error {
 	settings := cfg.Settings
 	defaults(&settings)
+	agents := map[string]activities.Profile{}
+	for id, p := range cfg.Agents {
+		defaults(&p.Settings)
+		agents[id] = p
+	}
+	first := ""
+	if len(agents) > 0 {
+		first = "main"
+	}
 	acts := activities.NewAgent(log, r.Store, cfg.Model, r.Client, r.Meter, activities.AgentConfig{
 		Settings: settings, Snapshot: true, Browser: BrowserID, MaxTokens: 4096, Temperature: 0.1, Actions: action.Names(),
-		Critic: critic.Default(),
+		Critic: critic.Default(), Agents: agents, Default: first, Models: cfg.Models,
 	})
 	r.agent = worker.New(cfg.Client, workflows.AgentQueue, durable.WorkerOptions())
 	r.agent.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
@@ -202,8 +216,9 @@ func (m *Meter) Decided(context.Context, string) {}
 
 // Model is a model whose replies a function writes.
 type Model struct {
-	// Reply gets the request and the number of replies given before in the
-	// conversation.
+	Name string // "rig" if empty
+	// Reply gets the request and the number of replies that it shows, those
+	// of the session's past included.
 	Reply func(ctx context.Context, req llm.Request, nth int) (llm.Response, error)
 }
 
@@ -224,7 +239,8 @@ func (m Model) Chat(ctx context.Context, req llm.Request, onDelta func(string)) 
 
 // Info describes the model.
 func (m Model) Info() llm.Info {
-	return llm.Info{Name: "rig", Model: "rig", MaxContextTokens: 1 << 20, SupportsTools: true, SupportsStreaming: true}
+	name := cmp.Or(m.Name, "rig")
+	return llm.Info{Name: name, Model: name, MaxContextTokens: 1 << 20, SupportsTools: true, SupportsStreaming: true}
 }
 
 // Call is a reply with one browser action.

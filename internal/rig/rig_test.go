@@ -14,6 +14,7 @@ import (
 
 	"sgclaw/activities"
 	"sgclaw/internal/agent"
+	"sgclaw/internal/durable"
 	"sgclaw/internal/llm"
 	"sgclaw/internal/pgtest"
 	"sgclaw/internal/pipe"
@@ -389,4 +390,250 @@ func TestRewindLaterOfATaskFromThePipe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// lite shows runs nothing of their session's past, so that the model's
+// replies can be counted.
+func lite(cfg *rig.Config) {
+	cfg.Settings.Context = agent.ContextOptions{Strategy: agent.StrategyLite}
+}
+
+// say sends a message of a person's to a session.
+func say(t *testing.T, r *rig.Rig, session, id, text string, mode agent.Mode) {
+	t.Helper()
+	m := agent.Message{ID: id, Text: text, BrowserID: rig.BrowserID, Mode: mode, Origin: agent.Origin{Kind: "gateway", User: "li"}}
+	if _, err := r.Client.StartTask(t.Context(), session, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onRecord checks how a message ended.
+func onRecord(t *testing.T, r *rig.Rig, id string, status agent.Status, reason string) {
+	t.Helper()
+	eventually(t, "the end of "+id, func() bool {
+		run, err := r.Store.Run(t.Context(), id)
+		return err == nil && run.Status.Final()
+	})
+	run, err := r.Store.Run(t.Context(), id)
+	if err != nil || run.Status != status || run.Reason != reason || run.Summary == "" {
+		t.Errorf("%s on record: %s %s %q, %v; want %s %s", id, run.Status, run.Reason, run.Summary, err, status, reason)
+	}
+}
+
+// TestSteer: a message to a busy session is shown to the model of the run
+// under way; what that did not read is run by itself.
+func TestSteer(t *testing.T) {
+	host := asks()
+	var told []string
+	model := rig.Model{Reply: func(_ context.Context, req llm.Request, nth int) (llm.Response, error) {
+		last := req.Messages[len(req.Messages)-1]
+		if last.Role == llm.RoleUser {
+			told = append(told, last.Text)
+		}
+		if strings.Contains(last.Text, "approve it") {
+			return rig.Call(nth, "click", `{"selector":"[ref=e1]"}`), nil
+		}
+		return rig.Answer("all done"), nil
+	}}
+	r := start(t, model, host, lite)
+	say(t, r, "desk", "m1", "approve it", "")
+	q := open(t, r, "m1")
+	say(t, r, "desk", "m2", "and leave a note", agent.ModeSteer)
+	eventually(t, "it is added to the run", func() bool {
+		box, err := r.Client.Inbox(t.Context(), "desk")
+		return err == nil && len(box.Steered) == 1
+	})
+	if _, _, err := r.Client.Confirm(t.Context(), "m1", agent.Answer{ConfirmID: q.ID, Approved: true, By: "li"}); err != nil {
+		t.Fatal(err)
+	}
+	if out := result(t, r, "m1"); !out.Success || len(out.Unread) > 0 {
+		t.Errorf("outcome %+v", out)
+	}
+	onRecord(t, r, "m2", agent.StatusDone, agent.ReasonSteered)
+	say(t, r, "desk", "m3", "approve it too", "")
+	open(t, r, "m3")
+	say(t, r, "desk", "m4", "look at it", agent.ModeSteer)
+	eventually(t, "it is added to the run", func() bool {
+		box, err := r.Client.Inbox(t.Context(), "desk")
+		return err == nil && len(box.Steered) == 1
+	})
+	if _, err := r.Client.Abort(t.Context(), "m3", workflows.Abort{By: "li"}); err != nil {
+		t.Fatal(err)
+	}
+	if out := result(t, r, "m4"); !out.Success {
+		t.Errorf("outcome of what was not read %+v", out)
+	}
+	onRecord(t, r, "m4", agent.StatusDone, "")
+	keep(t, r, "run-steered", workflows.RunWorkflowID("m1"))
+	keep(t, r, "run-unread", workflows.RunWorkflowID("m3"))
+	keep(t, r, "session-steered", workflows.SessionID("desk"))
+	if d := cmp.Diff(len(told), 4); d != "" || !strings.Contains(told[1], "and leave a note") || !strings.Contains(told[3], "look at it") {
+		t.Errorf("the model was told %q", told)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	host := asks()
+	r := start(t, clicks(1), host, lite)
+	say(t, r, "desk", "m1", "approve it", "")
+	open(t, r, "m1")
+	say(t, r, "desk", "m2", "approve the other", "")
+	say(t, r, "desk", "m3", "no, this one", agent.ModeInterrupt)
+	if out := result(t, r, "m1"); out.Status != agent.StatusAborted {
+		t.Errorf("outcome %+v", out)
+	}
+	onRecord(t, r, "m1", agent.StatusAborted, agent.ReasonAborted)
+	for _, id := range []string{"m3", "m2"} {
+		q := open(t, r, id)
+		if _, _, err := r.Client.Confirm(t.Context(), id, agent.Answer{ConfirmID: q.ID, Approved: true, By: "li"}); err != nil {
+			t.Fatal(err)
+		}
+		if out := result(t, r, id); !out.Success {
+			t.Errorf("%s: outcome %+v", id, out)
+		}
+	}
+	keep(t, r, "run-interrupted", workflows.RunWorkflowID("m1"))
+	keep(t, r, "session-interrupted", workflows.SessionID("desk"))
+}
+
+// TestYesForTheRun: one answer, and each question on record with who allowed
+// it.
+func TestYesForTheRun(t *testing.T) {
+	host := asks()
+	r := start(t, clicks(3), host, nil)
+	id := task(t, r, "")
+	q := open(t, r, id)
+	if _, _, err := r.Client.Confirm(t.Context(), id, agent.Answer{ConfirmID: q.ID, Approved: true, By: "li", Scope: agent.ScopeRun}); err != nil {
+		t.Fatal(err)
+	}
+	if out := result(t, r, id); !out.Success {
+		t.Errorf("outcome %+v", out)
+	}
+	keep(t, r, "run-scope", workflows.RunWorkflowID(id))
+	if n := len(host.Commands()); n != 6 {
+		t.Errorf("%d commands, want each click once to ask and once with its grant", n)
+	}
+	events, err := r.Store.EventsOfRun(t.Context(), id, 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range events {
+		switch e.Kind {
+		case agent.EventConfirm:
+			got = append(got, "asked")
+		case agent.EventConfirmed:
+			var a agent.Answer
+			if err := json.Unmarshal(e.Data, &a); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, fmt.Sprint(a.Approved, " by ", a.By, " for the ", a.Scope))
+		}
+	}
+	yes := "true by li for the run"
+	if d := cmp.Diff(got, []string{"asked", yes, "asked", yes, "asked", yes}); d != "" {
+		t.Errorf("on record (-got +want):\n%s", d)
+	}
+}
+
+func TestSessionOfOneTaskEnds(t *testing.T) {
+	host := &rig.Host{Answer: func(context.Context, pipe.Command) (pipe.Response, error) { return rig.Done("page"), nil }}
+	r := start(t, clicks(1), host, nil)
+	id := task(t, r, "")
+	result(t, r, id)
+	session := workflows.SessionID(durable.OwnSession(id))
+	eventually(t, "the session ends", func() bool {
+		d, err := r.Client.Temporal().DescribeWorkflow(t.Context(), session, "")
+		return err == nil && d.Status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	})
+	keep(t, r, "session-single", session)
+}
+
+func TestNextRunIsToldOfTheLast(t *testing.T) {
+	var first []string
+	model := rig.Model{Reply: func(_ context.Context, req llm.Request, _ int) (llm.Response, error) {
+		var all []string
+		for _, m := range req.Messages {
+			all = append(all, m.Text)
+		}
+		first = append(first, strings.Join(all, "\n"))
+		return rig.Answer("the answer is " + fmt.Sprint(41+len(first))), nil
+	}}
+	r := start(t, model, &rig.Host{}, nil)
+	for _, id := range []string{"m1", "m2"} {
+		say(t, r, "desk", id, "what is it? "+id, "")
+		result(t, r, id)
+	}
+	keep(t, r, "run-prepared", workflows.RunWorkflowID("m2"))
+	if len(first) != 2 || !strings.Contains(first[1], "what is it? m1") || !strings.Contains(first[1], "the answer is 42") {
+		t.Errorf("the model was shown %q", first)
+	}
+}
+
+// TestAgentsOfTheConfiguration: a session's agent stays, is asked by its own
+// model, and does only what it may.
+func TestAgentsOfTheConfiguration(t *testing.T) {
+	asked := map[string]int{}
+	named := func(name string, reply func(nth int) llm.Response) llm.Model {
+		return rig.Model{Name: name, Reply: func(_ context.Context, req llm.Request, nth int) (llm.Response, error) {
+			asked[name]++
+			if strings.Contains(string(req.Tools[0].Schema), `"navigate"`) {
+				asked[name+" offers navigate"]++
+			}
+			return reply(nth), nil
+		}}
+	}
+	small := named("small", func(nth int) llm.Response {
+		if nth == 0 {
+			return rig.Call(nth, "click", `{"selector":"[ref=e1]"}`)
+		}
+		return rig.Answer("done")
+	})
+	large := named("large", func(int) llm.Response { return rig.Answer("done") })
+	host := &rig.Host{Answer: func(context.Context, pipe.Command) (pipe.Response, error) { return rig.Done("page"), nil }}
+	r := start(t, large.(rig.Model), host, func(cfg *rig.Config) {
+		lite(cfg)
+		cfg.Models = func(string) (llm.Model, error) { return small, nil }
+		cfg.Agents = map[string]activities.Profile{
+			"main": {Settings: agent.Settings{}},
+			"oa":   {Settings: agent.Settings{Context: cfg.Settings.Context, Model: "small", Actions: []string{"click", "getText"}, Domains: []string{"erp.example.com"}}},
+		}
+	})
+	send := func(id, agentID string) workflows.Outcome {
+		if _, err := r.Client.StartTask(t.Context(), "desk", agent.Message{ID: id, Text: "go", Agent: agentID, BrowserID: rig.BrowserID}); err != nil {
+			t.Fatal(err)
+		}
+		return result(t, r, id)
+	}
+	if out := send("m1", "oa"); !out.Success {
+		t.Errorf("outcome %+v", out)
+	}
+	if out := send("m2", ""); !out.Success {
+		t.Errorf("outcome %+v", out)
+	}
+	if out := send("m3", "main"); !out.Success {
+		t.Errorf("outcome %+v", out)
+	}
+	out := send("m4", "sales")
+	if out.Status != agent.StatusFailed || out.Reason != agent.ReasonNoAgent || !strings.Contains(out.Summary, "sales") {
+		t.Errorf("outcome %+v", out)
+	}
+	if d := cmp.Diff(asked, map[string]int{"small": 4, "large": 1, "large offers navigate": 1}); d != "" {
+		t.Errorf("model calls (-got +want):\n%s", d)
+	}
+	if n := len(host.Commands()); n != 0 {
+		t.Errorf("%d commands sent beyond the agent's domains", n)
+	}
+	res, err := r.Store.Result(t.Context(), "m1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Steps) != 2 || !strings.Contains(fmt.Sprint(res.Steps[0]), string(pipe.CodeDomainNotAllowed)) {
+		t.Errorf("steps %+v", res.Steps)
+	}
+	if s, err := r.Store.Session(t.Context(), "desk"); err != nil || s.Agent != "oa" {
+		t.Errorf("the session's agent is %q, %v", s.Agent, err)
+	}
+	keep(t, r, "run-agent", workflows.RunWorkflowID("m1"))
+	keep(t, r, "run-noagent", workflows.RunWorkflowID("m4"))
 }
