@@ -2,7 +2,7 @@
 SHELL   := /bin/bash
 GO      ?= go
 BIN     := $(CURDIR)/bin
-PRODUCT := worker starter pipehost browserhost
+PRODUCT := worker gateway starter pipehost browserhost
 USERSIDE := pipehost starter browserhost
 
 # Tools, each at the version that builds with this project's Go.
@@ -53,15 +53,46 @@ $(BIN)/temporal:
 	@GOFLAGS= GOBIN=$(BIN) $(GO) install $(TEMPORAL_CLI)
 
 .PHONY: build
-build: ## build the binaries into bin/
-	@mkdir -p $(BIN)
+build: ## build the binaries into bin/, with the panel if Node.js is there
+	@mkdir -p $(BIN) panel/dist && touch panel/dist/.gitkeep
+	@$(MAKE) --no-print-directory panel || echo "the panel is not built (see above); the gateway works without it, and says so: make panel tries again" >&2
 	@echo "building sgclaw (the first time takes a minute or two) ..." >&2
 	@$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/ $(addprefix ./,$(PRODUCT) stack)
 
+# What the panel is built from. Its tests do not count, nor do the programs
+# beside it that only use the build.
+PANEL := $(shell find panel -type f -not -path '*/node_modules/*' -not -path 'panel/dist/*' -not -path 'panel/e2e/*' \
+  -not -path 'panel/extension/*' -not -path 'panel/test/*' -not -name '*.test.ts' -not -name '*.go' -not -name '*.md')
+
+.PHONY: panel
+panel: panel/dist/index.html ## build the panel into panel/dist, if its sources changed
+
+panel/dist/index.html: $(PANEL) panel/node_modules/.package-lock.json
+	@echo "building the panel ..." >&2
+	@cd panel && npm run --silent build -- --logLevel warn
+	@touch $@ panel/dist/.gitkeep
+
+# npm writes this file when it has installed what package-lock.json says.
+%/node_modules/.package-lock.json: %/package-lock.json
+	@./setup.sh --node
+	@echo "installing what $* needs ..." >&2
+	@cd $* && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
 .PHONY: test
-test: setup build ## run all tests, with the race detector
+test: test-go test-panel ## run all tests, with the race detector
+
+.PHONY: test-go
+test-go: setup build ## run the tests that need no Node.js
 	@$(GO) test -race -timeout 25m ./...
 	@$(GO) test -C internal/deploytest ./...
+
+# Each folder with a package.json has tests of its own.
+PANEL_TESTS := $(dir $(wildcard panel/package.json panel/*/package.json))
+
+.PHONY: test-panel
+test-panel: setup build $(PANEL_TESTS:%=%node_modules/.package-lock.json) ## run the panel's tests, alone and in all its homes
+	@set -e; for dir in $(PANEL_TESTS); do echo "npm test in $$dir" >&2; (cd $$dir && npm test --silent); done
 
 .PHONY: test-cluster
 test-cluster: setup build cluster-tools ## run what docker-compose.yml describes without containers, and the demo task on it

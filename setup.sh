@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Makes sure that a machine has what sgclaw's demo and tests need: Go,
-# Chromium or Chrome, PostgreSQL's server programs. Installs what is missing
-# with the system's package manager when it may, else says what to run.
+# Chromium or Chrome, PostgreSQL's server programs, and Node.js for the panel.
+# Installs what is missing with the system's package manager when it may, else
+# says what to run. Only the panel needs Node.js, so that doing without it is
+# no failure.
 #
 #   setup.sh            check, install what is missing
 #   setup.sh --check    check only
+#   setup.sh --node     check Node.js only, and fail without it
 set -euo pipefail
 
 check_only=${1:-}
@@ -30,10 +33,35 @@ have_postgres() {
   return 1
 }
 
+# The panel's build asks for these versions.
+have_node() {
+  command -v npm >/dev/null 2>&1 && command -v node >/dev/null 2>&1 && node -e '
+    const [major, minor] = process.versions.node.split(".").map(Number)
+    process.exit(major > 22 || major === 22 && minor >= 12 || major === 20 && minor >= 19 ? 0 : 1)'
+}
+
+node_hint() {
+  say "the panel needs Node.js 20.19, 22.12 or newer, with npm; here is ${1:-none}. See https://nodejs.org, or your system's packages."
+}
+node_version() { node --version 2>/dev/null || true; }
+
+if [ "$check_only" = --node ]; then
+  have_node || { node_hint "$(node_version)"; exit 1; }
+  exit 0
+fi
+
 missing=()
 have_go || missing+=(go)
 have_chromium || missing+=(chromium)
 have_postgres || missing+=(postgresql)
+# A Node.js that is there and too old is its owner's to replace.
+if ! have_node; then
+  if command -v node >/dev/null 2>&1 && command -v npm >/dev/null 2>&1; then
+    node_hint "$(node_version)"
+  else
+    missing+=(nodejs)
+  fi
+fi
 if [ ${#missing[@]} -eq 0 ]; then
   exit 0
 fi
@@ -64,10 +92,24 @@ for m in "${missing[@]}"; do
         dnf) packages+=(postgresql-server) ;;
         *) packages+=(postgresql) ;;
       esac ;;
+    nodejs)
+      case "${install[0]:-}" in
+        brew) packages+=(node) ;;
+        *) packages+=(nodejs npm) ;;
+      esac ;;
   esac
 done
 
+# without_node ends well if Node.js is all that is missing.
+without_node() {
+  if [ "${missing[*]}" = nodejs ]; then
+    node_hint "$(node_version)"
+    exit 0
+  fi
+}
+
 if [ ${#install[@]} -eq 0 ]; then
+  without_node
   say "missing: ${missing[*]}. No known package manager here; install them by hand."
   exit 1
 fi
@@ -81,6 +123,7 @@ if [ "$(id -u)" -ne 0 ] && [ "${install[0]}" != brew ]; then
   if sudo -n true 2>/dev/null; then
     sudo=(sudo -n)
   else
+    without_node
     say "missing: ${missing[*]}, and installing needs root. Run: sudo ${run[*]}"
     exit 1
   fi
@@ -92,3 +135,4 @@ if [ "${install[0]}" = apt-get ]; then
 fi
 ${sudo[@]+"${sudo[@]}"} "${run[@]}" >/dev/null
 say "installed"
+have_node || node_hint "$(node_version)"

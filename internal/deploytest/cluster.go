@@ -23,11 +23,14 @@ import (
 	"sgclaw/internal/postgres"
 )
 
+// Token is the gateway's.
+const Token = "0123456789abcdef0123456789abcdef"
+
 // Config says where things are.
 type Config struct {
 	// Root is the project's folder.
 	Root string
-	// Bin holds worker; Tools holds temporal-server, temporal-sql-tool,
+	// Bin holds worker and gateway; Tools holds temporal-server, temporal-sql-tool,
 	// temporal-ui and temporal.
 	Bin, Tools string
 	// Dir gets data and logs.
@@ -128,7 +131,7 @@ func (c *Cluster) startPostgres(ctx context.Context) error {
 		return err
 	}
 	password, _ := at.User.Password()
-	c.env = map[string]string{"POSTGRES_PASSWORD": password, "SGCLAW_LLM_API_KEY": "none"}
+	c.env = map[string]string{"POSTGRES_PASSWORD": password, "SGCLAW_LLM_API_KEY": "none", "SGCLAW_GATEWAY_TOKEN": Token}
 	project, err := Load(ctx, c.cfg.Root, c.env, c.cfg.Over...)
 	if err != nil {
 		return err

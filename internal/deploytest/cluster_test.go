@@ -62,6 +62,10 @@ func TestCluster(t *testing.T) {
 	}
 	t.Log(out.String())
 
+	if err := c.StartService(ctx, Gateway, nil); err != nil {
+		t.Fatal(err)
+	}
+	metrics(ctx, t, "http://"+c.Address(Gateway, 18789)+"/readyz", "ok")
 	metrics(ctx, t, "http://"+c.Address(Worker, 9090)+"/metrics", "sgclaw_runs_total{", "sgclaw_actions_total{", "sgclaw_confirmations_total{", "temporal_")
 	metrics(ctx, t, "http://"+c.Address(Temporal, 9091)+"/metrics", "service_requests{", "persistence_requests{")
 	if err := c.StartService(ctx, UI, nil); err != nil {
@@ -69,10 +73,12 @@ func TestCluster(t *testing.T) {
 	}
 	metrics(ctx, t, "http://"+c.Address(UI, 8080)+"/api/v1/namespaces/default/workflows", `"run/`, `"browser/local"`)
 
-	began := time.Now()
-	c.StopService(Worker)
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("the worker took %s to stop; the file gives it %s", took, "30s")
+	for name, most := range map[string]time.Duration{Worker: 15 * time.Second, Gateway: 5 * time.Second} {
+		began := time.Now()
+		c.StopService(name)
+		if took := time.Since(began); took > most {
+			t.Errorf("the %s took %s to stop, want %s at most", name, took, most)
+		}
 	}
 }
 
@@ -101,7 +107,7 @@ func TestClusterTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	certs := filepath.Join(dir, "tls")
-	for _, args := range [][]string{{"server", "temporal.example.com"}, {"client", "operator"}, {"client", "worker"}, {"client", "desk-1"}} {
+	for _, args := range [][]string{{"server", "temporal.example.com"}, {"client", "operator"}, {"client", "worker"}, {"client", "gateway"}, {"client", "desk-1"}} {
 		cmd := exec.CommandContext(ctx, "sh", append([]string{filepath.Join(root, "deploy", "certs.sh")}, args...)...)
 		cmd.Env = append(os.Environ(), "DIR="+certs, "CA="+filepath.Join(dir, "tls-ca"))
 		if b, err := cmd.CombinedOutput(); err != nil {
@@ -117,11 +123,10 @@ func TestClusterTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if err := c.StartService(ctx, Worker, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.StartService(ctx, UI, nil); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{Worker, Gateway, UI} {
+		if err := c.StartService(ctx, name, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 	metrics(ctx, t, "http://"+c.Address(UI, 8080)+"/api/v1/namespaces/default/workflows", "{")
 	list := func(more ...string) (int, string) {
@@ -169,9 +174,11 @@ func buildImage(ctx context.Context, t *testing.T) string {
 			t.Fatalf("Dockerfile: %s: %v\n%s", line, err, b)
 		}
 	}
-	b, err := exec.CommandContext(ctx, filepath.Join(out, "worker"), "--version").Output()
-	if err != nil || strings.TrimSpace(string(b)) != "sgclaw worker test" {
-		t.Errorf("the image's worker says %q, %v", b, err)
+	for _, name := range []string{Worker, Gateway} {
+		b, err := exec.CommandContext(ctx, filepath.Join(out, name), "--version").Output()
+		if err != nil || strings.TrimSpace(string(b)) != "sgclaw "+name+" test" {
+			t.Errorf("the image's %s says %q, %v", name, b, err)
+		}
 	}
 	return out
 }

@@ -3,6 +3,7 @@ package deploytest
 import (
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ import (
 const root = "../.."
 
 // filled is what an operator writes into .env.
-var filled = map[string]string{"POSTGRES_PASSWORD": "secret1", "SGCLAW_LLM_API_KEY": "key"}
+var filled = map[string]string{"POSTGRES_PASSWORD": "secret1", "SGCLAW_LLM_API_KEY": "key", "SGCLAW_GATEWAY_TOKEN": Token}
 
 func load(t *testing.T, env map[string]string) *types.Project {
 	t.Helper()
@@ -50,6 +51,7 @@ func TestServices(t *testing.T) {
 		Namespace: "temporal service_healthy",
 		UI:        "temporal service_healthy",
 		Worker:    "postgres service_healthy, temporal-namespace service_completed_successfully",
+		Gateway:   "postgres service_healthy, temporal-namespace service_completed_successfully",
 	}
 	if d := cmp.Diff(needs, want); d != "" {
 		t.Errorf("dependencies (-got +want):\n%s", d)
@@ -72,8 +74,10 @@ func TestServices(t *testing.T) {
 			}
 		}
 	}
-	if p.Services[Worker].HealthCheck == nil {
-		t.Error("the worker has no health check")
+	for _, name := range []string{Worker, Gateway} {
+		if p.Services[name].HealthCheck == nil {
+			t.Errorf("the %s has no health check", name)
+		}
 	}
 	if len(p.Services[Postgres].Volumes) != 1 || p.Services[Postgres].Volumes[0].Type != types.VolumeTypeVolume {
 		t.Errorf("the database's files are in no named volume: %+v", p.Services[Postgres].Volumes)
@@ -96,6 +100,7 @@ func TestOnlyLoopbackIsPublished(t *testing.T) {
 		Temporal: {"127.0.0.1:7233>7233", "127.0.0.1:9091>9091"},
 		UI:       {"127.0.0.1:8080>8080"},
 		Worker:   {"127.0.0.1:9090>9090"},
+		Gateway:  {"127.0.0.1:18789>18789"},
 	}
 	if d := cmp.Diff(published(filled), want); d != "" {
 		t.Errorf("published ports (-got +want):\n%s", d)
@@ -195,8 +200,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestWorkerEnvironment: the worker understands what it is given.
-func TestWorkerEnvironment(t *testing.T) {
+// TestEnvironment: worker and gateway understand what they are given.
+func TestEnvironment(t *testing.T) {
 	// The page names every variable; internal/config tests that.
 	documented := read(t, "docs/configuration.md")
 	p := load(t, filled)
@@ -207,22 +212,36 @@ func TestWorkerEnvironment(t *testing.T) {
 			}
 		}
 	}
-	var env []string
-	for name, v := range p.Services[Worker].Environment {
-		env = append(env, name+"="+*v)
+	given := func(service string) *config.Config {
+		var env []string
+		for name, v := range p.Services[service].Environment {
+			env = append(env, name+"="+*v)
+		}
+		c, err := config.Load(config.Options{Env: env, Dirs: []string{t.TempDir()}})
+		if err != nil {
+			t.Fatalf("%s: %v", service, err)
+		}
+		if err := c.RequireDatabase(); err != nil {
+			t.Errorf("%s: %v", service, err)
+		}
+		if len(c.Warnings) > 0 {
+			t.Errorf("%s: warnings %q", service, c.Warnings)
+		}
+		return c
 	}
-	c, err := config.Load(config.Options{Env: env, Dirs: []string{t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.RequireDatabase(); err != nil {
+	c := given(Gateway)
+	if err := c.RequireGateway(); err != nil {
 		t.Error(err)
 	}
+	if _, port, _ := net.SplitHostPort(c.Gateway.Listen); c.GatewayLoopback() || port != fmt.Sprint(p.Services[Gateway].Ports[0].Target) {
+		t.Errorf("the gateway listens at %s", c.Gateway.Listen)
+	}
+	if c.LLM.APIKey != "" {
+		t.Error("the gateway is given the model's key")
+	}
+	c = given(Worker)
 	if err := c.RequireModel(); err != nil {
 		t.Error(err)
-	}
-	if len(c.Warnings) > 0 {
-		t.Errorf("warnings %q", c.Warnings)
 	}
 	if c.LLM.BaseURL != "" || c.LLM.Model != "gpt-4o" {
 		t.Errorf("without further variables: %+v", c.LLM)
@@ -308,7 +327,7 @@ func TestImagesArePinned(t *testing.T) {
 		}
 	}
 	for _, line := range lines(t, "Dockerfile", "FROM ") {
-		if !regexp.MustCompile(`^(golang:1\.[0-9]+(\.[0-9]+)?|debian:[0-9.]+-slim)( AS .*)?$`).MatchString(line) {
+		if !regexp.MustCompile(`^(golang:1\.[0-9]+(\.[0-9]+)?|node:[0-9]+-[a-z]+-slim|debian:[0-9.]+-slim)( AS .*)?$`).MatchString(line) {
 			t.Errorf("Dockerfile: FROM %s", line)
 		}
 	}
@@ -350,7 +369,11 @@ func TestDockerfile(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{s.Command[0], "starter"} {
+	g := load(t, filled).Services[Gateway]
+	if d := cmp.Diff(g.Build, s.Build); d != "" || g.Image != s.Image {
+		t.Errorf("gateway and worker have different images, %s and %s:\n%s", g.Image, s.Image, d)
+	}
+	for _, name := range []string{s.Command[0], g.Command[0], "starter"} {
 		if !slices.Contains(built, name) {
 			t.Errorf("the image has %q, and not %s", built, name)
 		}
@@ -358,8 +381,19 @@ func TestDockerfile(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if copies := lines(t, "Dockerfile", "COPY "); !slices.Contains(copies, "--from=build /out/ /usr/local/bin/") {
-		t.Errorf("Dockerfile copies %q", copies)
+	copies := lines(t, "Dockerfile", "COPY ")
+	for _, want := range []string{"--from=build /out/ /usr/local/bin/", "--from=panel /src/panel/dist ./panel/dist"} {
+		if !slices.Contains(copies, want) {
+			t.Errorf("Dockerfile copies %q, and not %s", copies, want)
+		}
+	}
+	for _, name := range []string{"panel/package.json", "panel/package-lock.json"} {
+		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if all := slices.Index(copies, ". ."); all < 0 || all > slices.Index(copies, "--from=panel /src/panel/dist ./panel/dist") {
+		t.Error("the panel that was built is overwritten by the sources")
 	}
 	user := lines(t, "Dockerfile", "USER ")
 	if len(user) != 1 || user[0] == "root" {
@@ -370,7 +404,7 @@ func TestDockerfile(t *testing.T) {
 		t.Errorf("Dockerfile builds with %q, go.mod asks for %q", from, wants)
 	}
 	ignored := strings.Fields(read(t, ".dockerignore"))
-	for _, name := range []string{".env", ".git", ".data", "bin"} {
+	for _, name := range []string{".env", ".git", ".data", "bin", "panel/dist", "**/node_modules"} {
 		if !slices.Contains(ignored, name) {
 			t.Errorf(".dockerignore lacks %s", name)
 		}

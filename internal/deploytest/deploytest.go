@@ -32,6 +32,7 @@ const (
 	Namespace = "temporal-namespace"
 	UI        = "temporal-ui"
 	Worker    = "worker"
+	Gateway   = "gateway"
 )
 
 // Load loads the project's docker-compose.yml, and further files over it,
