@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -107,7 +108,7 @@ type panelEvent struct {
 // panelAsk is an open question.
 type panelAsk struct {
 	task   string
-	answer func(approved bool, note string) error
+	answer func(pipe.Confirm) error
 	drop   func() // there will be no answer; may be nil
 }
 
@@ -133,7 +134,7 @@ type panelConfirm struct {
 	Rule    string          `json:"rule,omitempty"`
 	Prompt  agent.Prompt    `json:"prompt,omitzero"`
 	Params  json.RawMessage `json:"params,omitempty"`
-	Image   []byte          `json:"image,omitempty"` // JPEG, base64
+	Picture string          `json:"picture,omitempty"` // of the element, a data: URL
 }
 
 // panelResult is the argument of onTaskCompleted: success and summary are the
@@ -312,7 +313,8 @@ func (p *sidePanel) setState() {
 		s = panelError
 	case host.StateRunning:
 		s = map[string]panelState{
-			pipe.StateStarting: panelStarting, pipe.StateOffline: panelError, pipe.StateStopped: panelStopped,
+			// Away or not yet there: the agent runs, and waits for its server.
+			pipe.StateStarting: panelStarting, pipe.StateOffline: panelStarting, pipe.StateStopped: panelStopped,
 		}[p.server]
 		if s == "" {
 			s = panelRunning
@@ -387,11 +389,9 @@ func (p *sidePanel) OnMessage(_ pipe.Type, line json.RawMessage) {
 	case *pipe.State:
 		p.serverState(m)
 	case *pipe.ConfirmRequired:
-		c := panelConfirm{ID: m.ActionID, Type: m.Action, Domain: m.Domain, TaskID: m.TaskID, Image: m.Image}
+		c := panelConfirm{ID: m.ActionID, Type: m.Action, Domain: m.Domain, TaskID: m.TaskID, Picture: pictureURL(m.Image)}
 		c.about(m.Ask)
-		p.ask(c, panelAsk{task: m.TaskID, answer: func(approved bool, note string) error {
-			return p.agent.Confirm(pipe.Confirm{ActionID: m.ActionID, Approved: approved, Note: note})
-		}})
+		p.ask(c, panelAsk{task: m.TaskID, answer: p.agentConfirm})
 	case *pipe.TaskComplete:
 		p.settleTask(m.TaskID)
 		p.mu.Lock()
@@ -427,6 +427,16 @@ func (p *sidePanel) serverState(m *pipe.State) {
 	p.setState()
 }
 
+// agentConfirm sends an answer to the agent.
+func (p *sidePanel) agentConfirm(c pipe.Confirm) error { return p.agent.Confirm(c) }
+
+func pictureURL(jpeg []byte) string {
+	if len(jpeg) == 0 {
+		return ""
+	}
+	return "data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(jpeg)
+}
+
 func (c *panelConfirm) about(s agent.Subject) {
 	c.Role, c.Name, c.Context, c.URL, c.Rule, c.Prompt = s.Role, s.Name, s.Context, s.URL, s.Rule, s.Prompt
 }
@@ -454,14 +464,14 @@ func (p *sidePanel) ask(c panelConfirm, a panelAsk) bool {
 // Ask shows a question of the host and waits for the answer.
 func (p *sidePanel) Ask(ctx context.Context, q host.Question) (bool, error) {
 	answers := make(chan bool, 1)
-	c := panelConfirm{ID: "hold-" + uuid.NewString(), Type: q.Action, Domain: q.Ask.Domain, Params: q.Params, Image: q.Ask.Image}
+	c := panelConfirm{ID: "hold-" + uuid.NewString(), Type: q.Action, Domain: q.Ask.Domain, Params: q.Params, Picture: pictureURL(q.Ask.Image)}
 	c.about(q.Ask.Subject)
 	if c.Prompt == (agent.Prompt{}) {
 		c.Prompt = q.Prompt
 	}
 	dropped := make(chan struct{})
 	shown := p.ask(c, panelAsk{
-		answer: func(approved bool, _ string) error { answers <- approved; return nil },
+		answer: func(c pipe.Confirm) error { answers <- c.Approved; return nil },
 		drop:   func() { close(dropped) },
 	})
 	if !shown {
@@ -582,12 +592,13 @@ func (p *sidePanel) confirm(params json.RawMessage) panelResponse {
 		ActionID string `json:"action_id"`
 		Approved *bool  `json:"approved"`
 		Note     string `json:"note"`
+		Scope    string `json:"scope"`
 	}
 	if bad := p.read(params, &in); bad != nil {
 		return *bad
 	}
 	switch {
-	case in.ActionID == "" || in.Approved == nil:
+	case in.ActionID == "" || in.Approved == nil || in.Scope != "" && in.Scope != agent.ScopeRun:
 		return refuse(panelInvalidParams, p.text(locale.PanelBadParams))
 	case len(in.Note) > maxPanelNote:
 		return refuse(panelTooLong, p.text(locale.PanelTooLong, maxPanelNote))
@@ -599,7 +610,8 @@ func (p *sidePanel) confirm(params json.RawMessage) panelResponse {
 	if !ok {
 		return refuse(panelUnknownConfirm, p.text(locale.PanelUnknownConfirm))
 	}
-	if err := a.answer(*in.Approved, in.Note); err != nil {
+	err := a.answer(pipe.Confirm{ActionID: in.ActionID, Approved: *in.Approved, Note: in.Note, Scope: in.Scope})
+	if err != nil {
 		p.mu.Lock()
 		p.open[in.ActionID] = a
 		p.mu.Unlock()

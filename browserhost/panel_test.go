@@ -43,7 +43,7 @@ func (a *fakeAgent) SubmitTask(t pipe.SubmitTask) error {
 	return a.note("task %s %s", t.Instruction, t.Locale)
 }
 func (a *fakeAgent) Confirm(c pipe.Confirm) error {
-	return a.note("confirm %s %v %s", c.ActionID, c.Approved, c.Note)
+	return a.note("confirm %s %v %s%s", c.ActionID, c.Approved, c.Note, c.Scope)
 }
 
 // fakeDocument gives a test what the page is told and answered.
@@ -121,6 +121,7 @@ func logged(task, message string) json.RawMessage {
 func TestPanelFunctions(t *testing.T) {
 	p, a := sitAtPanel(t)
 	p.OnMessage(pipe.TypeConfirmRequired, required("a1", "t1"))
+	p.OnMessage(pipe.TypeConfirmRequired, required("a3", "t3"))
 	long := strings.Repeat("x", agent.MaxInstruction+1)
 	for _, c := range []struct {
 		name, params, code string
@@ -140,6 +141,8 @@ func TestPanelFunctions(t *testing.T) {
 		{"sgclaw_confirm", `{"action_id":"a1","approved":"yes"}`, panelInvalidParams},
 		{"sgclaw_confirm", `{"action_id":"a2","approved":true}`, panelUnknownConfirm},
 		{"sgclaw_confirm", `{"action_id":"a1","approved":false,"note":"` + long + `"}`, panelTooLong},
+		{"sgclaw_confirm", `{"action_id":"a1","approved":true,"scope":"always"}`, panelInvalidParams},
+		{"sgclaw_confirm", `{"action_id":"a3","approved":true,"scope":"run"}`, ""},
 		{"sgclaw_confirm", `{"action_id":"a1","approved":false,"note":"不是这张"}`, ""},
 		{"sgclaw_confirm", `{"action_id":"a1","approved":true}`, panelUnknownConfirm},
 		{"sgclaw_stop", `{}`, ""},
@@ -151,7 +154,7 @@ func TestPanelFunctions(t *testing.T) {
 			t.Errorf("%s %.80s: %+v, want %q", c.name, c.params, r, c.code)
 		}
 	}
-	want := []string{"start", "task 导出本月合规报表 en", "confirm a1 false 不是这张", "stop"}
+	want := []string{"start", "task 导出本月合规报表 en", "confirm a3 true run", "confirm a1 false 不是这张", "stop"}
 	if diff := cmp.Diff(a.did, want); diff != "" {
 		t.Error(diff)
 	}
@@ -192,7 +195,7 @@ func TestPanelEvents(t *testing.T) {
 	p.OnStateChanged(host.StateRunning)
 	d.hears(t, `onStateChanged"running"`)
 	p.OnMessage(pipe.TypeState, json.RawMessage(`{"type":"state","state":"offline","detail":"refused"}`))
-	d.hears(t, `onLogEntry{"time":"`, `onStateChanged"error"`)
+	d.hears(t, `onLogEntry{"time":"`, `onStateChanged"starting"`)
 	p.OnMessage(pipe.TypeState, json.RawMessage(`{"type":"state","state":"running"}`))
 	d.hears(t, `onStateChanged"running"`)
 
@@ -202,7 +205,7 @@ func TestPanelEvents(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	p.OnMessage(pipe.TypeConfirmRequired, required("a1", "t1"))
-	want := `onConfirmRequired{"id":"a1","type":"click","domain":"oa.example.com","task_id":"t1","role":"button","name":"批准","context":"张三 2 天","image":"/9j/"}`
+	want := `onConfirmRequired{"id":"a1","type":"click","domain":"oa.example.com","task_id":"t1","role":"button","name":"批准","context":"张三 2 天","picture":"data:image/jpeg;base64,/9j/"}`
 	if got := d.hears(t, "onConfirmRequired"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

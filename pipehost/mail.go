@@ -135,7 +135,7 @@ func (s *session) deliverOne(ctx context.Context, c *durable.Client, l journal.L
 		if err != nil {
 			return err
 		}
-		_, _, err = c.Confirm(ctx, run, agent.Answer{ConfirmID: m.ActionID, Approved: m.Approved, By: s.person(m.By), Note: m.Note})
+		_, _, err = c.Confirm(ctx, run, agent.Answer{ConfirmID: m.ActionID, Approved: m.Approved, By: s.person(m.By), Note: m.Note, Scope: m.Scope})
 		return verdict(err, "question "+m.ActionID)
 	}
 	return pipe.Errorf(pipe.CodeUnknownType, "message of type %q cannot be delivered", l.Type)

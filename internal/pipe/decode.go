@@ -94,7 +94,12 @@ func decoderOf(t Type) (decoder, bool) {
 	case TypeAbortTask:
 		return as(func(m *AbortTask) *Error { return id("task_id", m.TaskID) }, "task_id"), true
 	case TypeConfirm:
-		return as(func(m *Confirm) *Error { return filled("action_id", m.ActionID) }, "action_id", "approved"), true
+		return as(func(m *Confirm) *Error {
+			if err := filled("action_id", m.ActionID); err != nil || m.Scope == "" {
+				return err
+			}
+			return oneOf("scope", m.Scope, agent.ScopeRun)
+		}, "action_id", "approved"), true
 	case TypeShutdown:
 		return as(func(*Shutdown) *Error { return nil }), true
 	case TypeTaskAccepted:

@@ -222,6 +222,8 @@ type Confirm struct {
 	Approved bool   `json:"approved"`
 	By       string `json:"by,omitempty"`
 	Note     string `json:"note,omitempty"`
+	// Scope is agent.ScopeRun if the yes holds for the rest of the run.
+	Scope string `json:"scope,omitempty"`
 }
 
 // Shutdown asks the agent to end: finish or record the command in hand and

@@ -222,7 +222,7 @@ func full() []any {
 		&SubmitTask{TypeSubmitTask, "t-1", "导出报表", "main", "zh"},
 		&SubmitTask{Type: TypeSubmitTask, TaskID: "t-1", Instruction: "x"},
 		&AbortTask{TypeAbortTask, "t-1", "why"},
-		&Confirm{TypeConfirm, "c1", true, "张三", "ok"},
+		&Confirm{TypeConfirm, "c1", true, "张三", "ok", agent.ScopeRun},
 		&Confirm{Type: TypeConfirm, ActionID: "c1"},
 		&Shutdown{TypeShutdown},
 		&TaskAccepted{TypeTaskAccepted, "t-1", "r1"},
