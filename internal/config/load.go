@@ -186,7 +186,7 @@ func (l *loader) resolveDefaults() {
 // readEnv applies the variables. An empty one counts as unset, because that
 // is what compose files make of a variable that is not there.
 func (l *loader) readEnv(env map[string]string) {
-	known := []string{"SGCLAW_CONFIG"}
+	known := []string{"SGCLAW_CONFIG", "SGCLAW_GATEWAY_URL"}
 	for _, f := range l.fields {
 		known = append(known, f.env...)
 		used := ""
