@@ -138,7 +138,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []stri
 
 // newAgent joins the activities with what they need.
 func newAgent(log *slog.Logger, cfg *config.Config, getenv func(string) string, db *store.Store, temporal *durable.Client, tel *telemetry.Telemetry) (*activities.Agent, error) {
-	model, err := newModel(log, cfg)
+	model, named, err := newModel(log, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,13 @@ func newAgent(log *slog.Logger, cfg *config.Config, getenv func(string) string, 
 	if settings.Locale == "" {
 		settings.Locale = locale.Detect(getenv)
 	}
+	agents, err := profiles(log, cfg, template, settings.Locale)
+	if err != nil {
+		return nil, err
+	}
 	return activities.NewAgent(log, db, model, temporal, tel, activities.AgentConfig{
 		Settings: settings, Snapshot: cfg.Agent.Observe == "snapshot", Browser: cfg.Browser.ID, Template: template,
+		Agents: agents, Default: cfg.DefaultAgent(), Mode: cfg.Session.Mode, Models: named,
 		MaxTokens: cfg.LLM.Config.MaxTokens, Temperature: cfg.LLM.Config.Temperature, Actions: action.Names(),
 		History: history.Limits{Messages: cfg.Memory.ShortTermMaxMessages, Tokens: cfg.Memory.ShortTermMaxTokens},
 		Critic: critic.Config{Breaker: critic.BreakerConfig{
@@ -163,21 +168,24 @@ func newAgent(log *slog.Logger, cfg *config.Config, getenv func(string) string, 
 	}), nil
 }
 
-// newModel returns the configured model, or nil with a warning: a worker
-// without one still takes tasks and says why they fail.
-func newModel(log *slog.Logger, cfg *config.Config) (llm.Model, error) {
+// newModel returns the configured model, and what gives others of the same
+// service by name; or nil with a warning: a worker without one still takes
+// tasks and says why they fail.
+func newModel(log *slog.Logger, cfg *config.Config) (llm.Model, func(string) (llm.Model, error), error) {
 	if err := cfg.RequireModel(); err != nil {
 		log.Warn("no model", "err", err)
-		return nil, nil
+		return nil, nil, nil
 	}
 	key, err := cfg.ModelKey()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return openai.New(openai.Config{
+	all := newModels(openai.Config{
 		APIKey: key.Reveal(), BaseURL: cfg.LLM.BaseURL, Model: cfg.LLM.Model,
 		IdleTimeout: cfg.LLM.Config.IdleTimeoutSecs.Duration(), MaxContextTokens: cfg.LLM.Config.MaxContextTokens,
 	})
+	model, err := all.named(cfg.LLM.Model)
+	return model, all.named, err
 }
 
 // lookup finds a variable in an environment; the last one counts, as it does

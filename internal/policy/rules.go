@@ -62,6 +62,10 @@ func (r *Rules) Confirmed() []string {
 	return slices.Sorted(maps.Keys(r.confirm))
 }
 
+// AsksByElement reports whether there are rules of confirm_when, which only
+// a browser host can apply.
+func (r *Rules) AsksByElement() bool { return len(r.when) > 0 }
+
 // AllowDomain reports whether a host may be acted on (seed 001 §2.5,
 // check_domain). The host must be in the form of action.Host; any other
 // spelling is not allowed.
