@@ -24,11 +24,12 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 	code := run(t.Context(), []string{
 		"run", "--rules", rules, "--credentials", logins, "--confirm", "perhaps", "--browser-id", "a b",
 		"--pipehost", filepath.Join(dir, "none"), "--attach", "ws://127.0.0.1:1/", "--temp-profile",
+		"--panel=file:///etc/passwd", "--restart-agent",
 	}, strings.NewReader(""), &out, &errs)
 	if code != exitUsage {
 		t.Errorf("exit %d, want %d", code, exitUsage)
 	}
-	want := []string{"pipe_actions", "--confirm must be", "--browser-id must be", "agent: ", "--attach takes the browser"}
+	want := []string{"pipe_actions", "--confirm must be", "--browser-id must be", "agent: ", "--attach takes the browser", "--panel: only http", "leave it out with --panel"}
 	if runtime.GOOS != "windows" {
 		want = append(want, "chmod 0600")
 	}
