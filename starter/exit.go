@@ -70,6 +70,7 @@ func kinds() []kind {
 		{durable.ErrNothingToConfirm, exitState, "nothing_to_confirm"},
 		{durable.ErrDigestMismatch, exitState, "digest_mismatch"},
 		{durable.ErrRunOver, exitState, "run_over"},
+		{durable.ErrSteered, exitState, "steered"},
 		{durable.ErrQueued, exitState, "queued"},
 		{durable.ErrNoStep, exitState, "no_step"},
 		{errNotOver, exitState, "not_over"},

@@ -283,7 +283,8 @@ func (s *session) next(ctx workflow.Context) (*agent.Message, error) {
 	ready := func() bool { return len(s.in.Queue) > 0 && len(s.taking) == 0 }
 	spent := func() bool { return len(s.in.Queue) == 0 && s.quiet(ctx) }
 	for {
-		got, err := false, error(nil)
+		var got bool
+		var err error
 		if s.single {
 			if err := settle(ctx); err != nil {
 				return nil, err

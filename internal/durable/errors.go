@@ -18,7 +18,6 @@ var (
 	ErrNotFound         = errors.New("not found")
 	ErrRunOver          = errors.New("the run is over")
 	ErrQueued           = errors.New("the run waits in its session and has not begun")
-	ErrSteered          = errors.New("the message was added to the run that is under way")
 	ErrNothingToConfirm = errors.New("no confirmation is open")
 	ErrUnknownConfirm   = errors.New("no such confirmation")
 	ErrAlreadyDecided   = errors.New("the confirmation is decided already")
@@ -31,6 +30,17 @@ var (
 	ErrDenied           = errors.New("temporal refuses the credentials")
 	ErrNoNamespace      = errors.New("no such temporal namespace")
 )
+
+// ErrSteered is returned for a message that was added to the run under way
+// and has none of its own (yet). It is ErrQueued, too.
+var ErrSteered error = steered{}
+
+type steered struct{}
+
+func (steered) Error() string { return "the message was added to the run that is under way" }
+
+// Is makes it ErrQueued for who does not tell the two apart.
+func (steered) Is(target error) bool { return target == ErrQueued }
 
 // rejections maps the types of the application errors with which a run
 // rejects updates.

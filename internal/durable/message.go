@@ -63,7 +63,7 @@ func (c *Client) Confirm(ctx context.Context, runID string, a agent.Answer) (wor
 // be stopped.
 func (c *Client) Abort(ctx context.Context, runID string, a workflows.Abort) (Receipt, error) {
 	receipt, err := c.tell(ctx, runID, workflows.AbortName, "", a, nil)
-	if !errors.Is(err, ErrQueued) {
+	if !errors.Is(err, ErrQueued) || errors.Is(err, ErrSteered) {
 		return receipt, err
 	}
 	q, err := c.inSession(ctx, runID)

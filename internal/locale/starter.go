@@ -259,6 +259,7 @@ start --wait, start --watch, watch and result exit by how the run ended
 	"starter.err_digest_mismatch":    {"将要执行的与所显示的不符，请重新查看", "what would be done is not what was shown; look again"},
 	"starter.err_run_over":           {"任务已经结束", "the run is over"},
 	"starter.err_not_over":           {"任务尚未结束；用 --wait 等待", "the run is not over; --wait waits for it"},
+	"starter.err_steered":            {"该消息已并入正在进行的任务", "the message was added to the task that is under way"},
 	"starter.err_queued":             {"任务还在排队，尚未开始", "the run is queued and has not begun"},
 	"starter.err_no_step":            {"任务没有这一步，或记录已不再保留", "the run has no such step, or its history is no longer kept"},
 	"starter.err_no_browser":         {"没有在线的浏览器。请启动一个浏览器宿主，或用 --browser 指定（任务会等它上线）", "no browser is online. Start a browser host, or name one with --browser (the run waits for it)"},
