@@ -58,7 +58,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stdout, "sgclaw worker", build.Version())
 		return 0
 	}
-	cfg, err := config.Load(config.Options{Path: *path, Env: env})
+	cfg, err := config.Load(config.Options{Path: *path, Env: env, Actions: action.Names()})
 	if err == nil {
 		err = cfg.RequireDatabase()
 	}
