@@ -46,7 +46,7 @@ func (c *Client) Rewind(ctx context.Context, runID string, toStep int, i workflo
 	}
 	reason := fmt.Sprintf("rewind to step %d", toStep)
 	if i.By != "" {
-		reason += " by " + i.By
+		reason += fmt.Sprintf(" by %.100s", i.By)
 	}
 	reset := func(execution string, exclude ...enumspb.ResetReapplyExcludeType) (string, error) {
 		resp, err := c.tc.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
