@@ -1,14 +1,23 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.temporal.io/sdk/client"
 
 	"sgclaw/internal/durable"
 	"sgclaw/internal/feed"
+	"sgclaw/internal/openclaw"
+	"sgclaw/internal/routing"
 	"sgclaw/internal/store"
 	"sgclaw/internal/telemetry"
 )
@@ -17,9 +26,9 @@ import (
 // connect as long as there is neither Token nor a token in the store.
 type Config struct {
 	// Listen is where, "127.0.0.1:18789" if empty. Elsewhere than on
-	// loopback a token is needed.
+	// loopback there must be a token.
 	Listen string
-	// Token is the gateway's own token; who has it is an operator.
+	// Token is the gateway's own; who has it is an operator.
 	Token string
 	// TLSCertFile and TLSKeyFile, both or none, are PEM.
 	TLSCertFile, TLSKeyFile string
@@ -44,11 +53,45 @@ type Config struct {
 	// Panel is the built panel; nil, or without index.html: a page that says
 	// how to build it.
 	Panel fs.FS
+	// Agents are the configured agents, the default one first; none is the
+	// one named "main". Router finds the agent and the key of a session; nil
+	// knows just Agents.
+	Agents []Agent
+	Router *routing.Router
+	// Model is what agents ask that name no other.
+	Model Model
+	// MaxTask is how long a run may take; a client can only ask for less.
+	// 0 is no bound.
+	MaxTask time.Duration
+	// Logs is the end of the gateway's own log, for operators; nil has none.
+	Logs *Logs
 	// Telemetry counts; nil counts nothing.
 	Telemetry *telemetry.Telemetry
+	// Version is what clients are told.
+	Version string
+	// SessionDefaults tell clients where a message goes that names no
+	// session; nil tells nothing.
+	SessionDefaults *openclaw.SessionDefaults
 
-	// Times, for tests; zero values are the protocol's.
+	// Times; zero values are the protocol's.
 	HandshakeTimeout, TickInterval, PongTimeout, RequestTimeout time.Duration
+	// Grace is for how long a session is still listened to that nobody
+	// watches any more; 30 s if 0.
+	Grace time.Duration
+}
+
+func (c *Config) withDefaults() {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:18789")
+	c.MaxClients = cmp.Or(c.MaxClients, 4096)
+	c.MaxFrameBytes = cmp.Or(c.MaxFrameBytes, 25<<20)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, 8<<20)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 64)
+	c.Version = cmp.Or(c.Version, "dev")
+	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, openclaw.HandshakeTimeout)
+	c.TickInterval = cmp.Or(c.TickInterval, openclaw.TickInterval)
+	c.PongTimeout = cmp.Or(c.PongTimeout, openclaw.PongTimeout)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, openclaw.RequestTimeout)
+	c.Grace = cmp.Or(c.Grace, 30*time.Second)
 }
 
 // Gateway is one gateway process. Its fields are what all handlers share.
@@ -61,28 +104,134 @@ type Gateway struct {
 	cfg   Config
 
 	// instance is the id of this process among the gateways.
-	table    map[string]Method
 	instance string
 	started  time.Time
+	table    map[string]Method
+	door     *doorkeeper
+	here     presence
+	// up is set once the database has answered.
+	up atomic.Bool
+
+	mu      sync.Mutex
+	conns   map[*Conn]struct{}
+	opening int // sockets whose handshake is under way
+	closed  bool
 }
 
 // New makes a gateway over a store, the feed of its events and the core,
 // which stay the caller's and must outlive it.
 func New(log *slog.Logger, s *store.Store, f *feed.Feed, core *durable.Client, cfg Config) (*Gateway, error) {
-	g := &Gateway{log: log, store: s, core: core, feed: f, cfg: cfg, started: time.Now()}
+	cfg.withDefaults()
+	if (cfg.TLSCertFile == "") != (cfg.TLSKeyFile == "") {
+		return nil, errors.New("TLS needs a certificate and a key")
+	}
+	g := &Gateway{
+		log: log, store: s, core: core, feed: f, cfg: cfg, started: time.Now(),
+		instance: "gw-" + rand.Text()[:12], table: map[string]Method{}, conns: map[*Conn]struct{}{},
+		door: newDoorkeeper(cfg.Token, s),
+	}
+	for _, m := range Methods() {
+		if _, twice := g.table[m.Name]; twice {
+			return nil, fmt.Errorf("method %s is in the table twice", m.Name)
+		}
+		g.table[m.Name] = m
+	}
 	g.hub = newHub(g)
+	g.joinHandlers()
+	g.here.init(g)
 	return g, nil
 }
 
-// Listen opens the configured address.
-func (g *Gateway) Listen(ctx context.Context) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(ctx, "tcp", g.cfg.Listen)
+// Ready reports whether the gateway can serve: nil, or what is missing.
+func (g *Gateway) Ready(ctx context.Context) error {
+	errs := []error{g.store.Ping(ctx)}
+	if g.core != nil {
+		if _, err := g.core.Temporal().CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+			errs = append(errs, fmt.Errorf("temporal: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
-// Serve serves clients until ctx ends. Then it tells them that it will be
-// back, closes their connections, and returns when they are closed, nil
-// after an orderly end.
-func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
-	<-ctx.Done()
-	return l.Close()
+// join takes in a connection, unless there are too many or the gateway ends.
+func (g *Gateway) join(c *Conn) bool {
+	g.mu.Lock()
+	full := len(g.conns) >= g.cfg.MaxClients
+	closed := g.closed
+	if !full && !closed {
+		g.conns[c] = struct{}{}
+	}
+	g.mu.Unlock()
+	if full || closed {
+		return false
+	}
+	g.connected(1)
+	g.here.changed()
+	g.log.Info("client connected", "conn", c.id, "name", c.who.Name, "role", c.who.Role, "client", c.client.ID, "mode", c.client.Mode, "addr", c.addr)
+	return true
+}
+
+// leave forgets a connection.
+func (g *Gateway) leave(c *Conn) {
+	g.mu.Lock()
+	delete(g.conns, c)
+	g.mu.Unlock()
+	g.hub.drop(c)
+	g.connected(-1)
+	g.here.changed()
+	g.log.Info("client disconnected", "conn", c.id, "name", c.who.Name)
+}
+
+// everyone are the connections there are.
+func (g *Gateway) everyone() []*Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]*Conn, 0, len(g.conns))
+	for c := range g.conns {
+		out = append(out, c)
+	}
+	return out
+}
+
+// recheck closes the connections whose token was revoked or has expired.
+func (g *Gateway) recheck(ctx context.Context) {
+	good := map[string]bool{}
+	for _, c := range g.everyone() {
+		key := string(c.hash)
+		ok, seen := good[key]
+		if !seen {
+			ok = g.door.stillGood(ctx, c.hash)
+			good[key] = ok
+		}
+		if !ok && c.end(openclaw.ClosePolicy, "the token is no longer good", true) {
+			g.log.Info("token is no longer good", "conn", c.id, "name", c.who.Name)
+			g.dropped("token")
+		}
+	}
+}
+
+// Counters; a gateway without telemetry counts nothing.
+
+func (g *Gateway) connected(n int) {
+	if t := g.cfg.Telemetry; t != nil {
+		t.Connected(context.Background(), n)
+	}
+}
+
+func (g *Gateway) counted(method, code string, took time.Duration) {
+	if t := g.cfg.Telemetry; t != nil {
+		t.Request(context.Background(), method, code, took)
+	}
+}
+
+func (g *Gateway) delivered(after time.Duration) {
+	if t := g.cfg.Telemetry; t != nil {
+		t.Delivered(context.Background(), after)
+	}
+}
+
+func (g *Gateway) dropped(reason string) {
+	if t := g.cfg.Telemetry; t != nil {
+		t.Dropped(context.Background(), reason)
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"sgclaw/internal/access"
+	"sgclaw/internal/openclaw"
 )
 
 // Call is one request as its handler sees it.
@@ -38,6 +39,16 @@ type Call struct {
 
 	// after is done once the response has been queued.
 	after []func()
+}
+
+// Events are the names of all events that a gateway sends.
+func Events() []string {
+	return []string{
+		openclaw.EventChallenge, openclaw.EventTick, openclaw.EventShutdown, openclaw.EventPresence,
+		openclaw.EventChat, openclaw.EventAgent, openclaw.EventSessionMessage, openclaw.EventSessionsChanged,
+		openclaw.EventApprovalAsked, openclaw.EventApprovalDone,
+		EventNative,
+	}
 }
 
 // Handler carries out a request. It returns the payload of the response, or

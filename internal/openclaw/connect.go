@@ -129,15 +129,15 @@ type Features struct {
 // Snapshot is how things stood when the client connected.
 type Snapshot struct {
 	Presence        []Presence       `json:"presence"`
-	Health          Health           `json:"health"`
+	Health          SnapshotHealth   `json:"health"`
 	StateVersion    StateVersion     `json:"stateVersion"`
 	UptimeMs        int64            `json:"uptimeMs"`
 	SessionDefaults *SessionDefaults `json:"sessionDefaults,omitempty"`
 	AuthMode        string           `json:"authMode,omitempty"`
 }
 
-// Health is the little of it that a snapshot has.
-type Health struct {
+// SnapshotHealth is the little that a snapshot says of it.
+type SnapshotHealth struct {
 	OK bool  `json:"ok,omitempty"`
 	TS int64 `json:"ts,omitempty"` // ms since 1970
 }

@@ -29,17 +29,38 @@ import (
 //
 //	invalid chat.send params: must have required property 'message'
 func Decode[T any](method string, params json.RawMessage) (T, *Error) {
-	var v T
 	if text := bytes.TrimSpace(params); len(text) == 0 || bytes.Equal(text, null) {
 		params = json.RawMessage("{}")
 	}
-	var f faults
-	f.decode(params, reflect.ValueOf(&v).Elem(), &rules{}, "")
-	if len(f) > 0 {
-		var none T
-		return none, InvalidParams(method, strings.Join(slices.Compact(f), "; "))
+	v, wrong := decode[T](params)
+	if wrong != "" {
+		return v, InvalidParams(method, wrong)
 	}
 	return v, nil
+}
+
+// DecodeRequest reads a frame from a client, a valid JSON text, as strictly.
+// Where it fails, the request has the ID that the frame has, if any.
+func DecodeRequest(frame []byte) (Request, *Error) {
+	r, wrong := decode[Request](frame)
+	if wrong == "" {
+		return r, nil
+	}
+	var id struct{ ID string }
+	// What it says wrongly, it does not say.
+	_ = json.Unmarshal(frame, &id)
+	return Request{ID: id.ID}, Invalid("invalid request frame: %s", wrong)
+}
+
+// decode returns what is wrong, empty if nothing is.
+func decode[T any](text json.RawMessage) (v T, wrong string) {
+	var f faults
+	f.decode(text, reflect.ValueOf(&v).Elem(), &rules{}, "")
+	if len(f) > 0 {
+		var none T
+		return none, strings.Join(slices.Compact(f), "; ")
+	}
+	return v, ""
 }
 
 var null = []byte("null")

@@ -21,11 +21,11 @@ const (
 
 // Request is a frame from a client.
 type Request struct {
-	Type              string          `json:"type"`
-	ID                string          `json:"id"`
-	Method            string          `json:"method"`
+	Type              string          `json:"type" oc:"required,oneof=req"`
+	ID                string          `json:"id" oc:"required,min=1,max=256"`
+	Method            string          `json:"method" oc:"required,min=1,max=256"`
 	Params            json.RawMessage `json:"params,omitempty"`
-	Traceparent       string          `json:"traceparent,omitempty"`
+	Traceparent       string          `json:"traceparent,omitempty" oc:"max=128"`
 	ExpectedProfileID string          `json:"expectedProfileId,omitempty"`
 }
 

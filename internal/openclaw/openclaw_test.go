@@ -24,7 +24,7 @@ func hello() openclaw.HelloOK {
 		Features: openclaw.Features{Methods: []string{"health"}, Events: []string{"tick"}},
 		Snapshot: openclaw.Snapshot{
 			Presence: []openclaw.Presence{{Host: "h", TS: 1, Roles: []string{"operator"}}},
-			Health:   openclaw.Health{OK: true, TS: 1}, UptimeMs: 5, AuthMode: "token",
+			Health:   openclaw.SnapshotHealth{OK: true, TS: 1}, UptimeMs: 5, AuthMode: "token",
 			SessionDefaults: &openclaw.SessionDefaults{DefaultAgentID: "main", MainKey: "main", MainSessionKey: "agent:main:main", Scope: "per-sender"},
 		},
 		Auth:   openclaw.HelloAuth{Role: "operator", Scopes: []string{openclaw.ScopeRead}},

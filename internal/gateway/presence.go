@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"sgclaw/internal/openclaw"
+	"sgclaw/internal/store"
+)
+
+const (
+	// beatInterval is how often a gateway says who is connected to it, and
+	// fresh how long that is good for.
+	beatInterval = 15 * time.Second
+	fresh        = 3 * beatInterval
+	// settle is how long changes are gathered before they are told.
+	settle = time.Second
+	// shownPresence bounds what an event and a snapshot list, so that a
+	// thousand clients do not tell each other of a thousand clients.
+	shownPresence = 50
+	maxTold       = 200 // characters of what a client says of itself
+)
+
+// presence knows who is connected to this gateway and the others.
+type presence struct {
+	g     *Gateway
+	host  string
+	dirty chan struct{}
+
+	mu      sync.Mutex
+	entries []openclaw.Presence
+	version int64
+}
+
+func (p *presence) init(g *Gateway) {
+	p.g, p.dirty = g, make(chan struct{}, 1)
+	host, err := os.Hostname()
+	if err != nil {
+		host = "gateway"
+	}
+	p.host = host
+}
+
+// changed tells that somebody came or left.
+func (p *presence) changed() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Presence lists who is connected, to this gateway and the others, as far as
+// it is known; the gateways themselves are among them.
+func (g *Gateway) Presence() []openclaw.Presence {
+	g.here.mu.Lock()
+	defer g.here.mu.Unlock()
+	return slices.Clone(g.here.entries)
+}
+
+// snapshot is what a client is told that has just connected.
+func (p *presence) snapshot(self openclaw.Presence) ([]openclaw.Presence, int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := slices.Clone(p.entries[:min(len(p.entries), shownPresence)])
+	return append(out, self), p.version
+}
+
+// run keeps the store and the clients informed until ctx ends.
+func (p *presence) run(ctx context.Context) {
+	beat := time.NewTicker(beatInterval)
+	defer beat.Stop()
+	for {
+		if err := p.beat(ctx); err != nil && ctx.Err() == nil && !store.Unavailable(err) {
+			p.g.log.Warn("presence", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			continue
+		case <-p.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settle):
+		}
+	}
+}
+
+// beat writes down who is here, reads who is elsewhere, and tells the
+// clients if that is news.
+func (p *presence) beat(ctx context.Context) error {
+	now := time.Now()
+	conns := p.g.everyone()
+	rows := make([]store.Presence, 0, len(conns)+1)
+	row := func(conn string, entry openclaw.Presence) error {
+		body, err := json.Marshal(entry)
+		rows = append(rows, store.Presence{Conn: conn, Body: body})
+		return err
+	}
+	if err := row("", p.self()); err != nil {
+		return err
+	}
+	for _, c := range conns {
+		if err := row(c.id, c.presence()); err != nil {
+			return err
+		}
+	}
+	if err := p.g.store.Beat(ctx, p.g.instance, rows); err != nil {
+		return err
+	}
+	all, err := p.g.store.Presence(ctx, fresh)
+	if err != nil {
+		return err
+	}
+	entries := make([]openclaw.Presence, 0, len(all))
+	for _, r := range all {
+		var e openclaw.Presence
+		if err := json.Unmarshal(r.Body, &e); err != nil {
+			return fmt.Errorf("presence of %s: %w", r.Instance, err)
+		}
+		e.TS, e.OnlineSince = now.UnixMilli(), r.Since.UnixMilli()
+		entries = append(entries, e)
+	}
+	p.mu.Lock()
+	news := !slices.EqualFunc(p.entries, entries, func(a, b openclaw.Presence) bool { return a.InstanceID == b.InstanceID })
+	p.entries = entries
+	if news {
+		p.version++
+	}
+	version := p.version
+	p.mu.Unlock()
+	if news {
+		p.g.hub.Broadcast(&Frame{
+			Event:   openclaw.EventPresence,
+			Payload: openclaw.PresenceEvent{Presence: entries[:min(len(entries), shownPresence)]},
+			version: &openclaw.StateVersion{Presence: version},
+		}, "")
+	}
+	return nil
+}
+
+// self is the gateway's own entry.
+func (p *presence) self() openclaw.Presence {
+	return openclaw.Presence{
+		Host: p.host, Version: p.g.cfg.Version, Platform: runtime.GOOS, Mode: "gateway", Reason: "self",
+		Text: fmt.Sprintf("Gateway: %s · %s", p.host, p.g.cfg.Version), InstanceID: p.g.instance,
+	}
+}
+
+// presence is what others are told of a client. Much of it is what the
+// client says of itself.
+func (c *Conn) presence() openclaw.Presence {
+	e := openclaw.Presence{
+		Host: told(c.client.DisplayName), Version: told(c.client.Version), Platform: told(c.client.Platform),
+		DeviceFamily: told(c.client.DeviceFamily), Mode: c.client.Mode, Reason: "connect",
+		Text:  fmt.Sprintf("Client: %s · %s · %s", c.who.Name, c.client.ID, told(c.client.Version)),
+		Roles: []string{string(c.who.Role)}, Scopes: c.scopes, InstanceID: c.id, DeviceID: c.device,
+	}
+	if e.Host == "" {
+		e.Host = c.client.ID
+	}
+	if host, _, err := net.SplitHostPort(c.addr); err == nil && !loopback(host) {
+		e.IP = host
+	}
+	return e
+}
+
+// told shortens what a client says of itself.
+func told(s string) string {
+	if r := []rune(s); len(r) > maxTold {
+		return string(r[:maxTold])
+	}
+	return s
+}
