@@ -41,7 +41,7 @@ func TestDocumentationNamesEverything(t *testing.T) {
 	}
 	for _, line := range []any{
 		startedLine{}, eventLine{}, resultLine{}, runLine{}, decidedLine{}, sentLine{}, rewoundLine{}, browserLine{},
-		breakerLine{}, tokenLine{}, auditLine{}, migrationLine{}, checkLine{}, errorLine{}, versionLine{},
+		breakerLine{}, sessionLine{}, itemLine{}, exportedLine{}, importedLine{}, tokenLine{}, auditLine{}, migrationLine{}, checkLine{}, errorLine{}, versionLine{},
 	} {
 		typ := reflect.TypeOf(line)
 		name := strings.TrimSuffix(typ.Name(), "Line")

@@ -9,6 +9,7 @@ import (
 	"sgclaw/internal/config"
 	"sgclaw/internal/durable"
 	"sgclaw/internal/record"
+	"sgclaw/internal/transcript"
 )
 
 // Exit statuses. docs/starter.md and `starter help exit-codes` list them.
@@ -84,6 +85,10 @@ func kinds() []kind {
 		{context.DeadlineExceeded, exitUnreachable, "unreachable"},
 		{durable.ErrNotFound, exitNotFound, "not_found"},
 		{record.ErrNotFound, exitNotFound, "not_found"},
+		{transcript.ErrInvalid, exitUsage, "bad_transcript"},
+		{transcript.ErrOther, exitState, "other_content"},
+		{transcript.ErrReset, exitState, "other_content"},
+		{record.ErrInvalid, exitUsage, "invalid"},
 	}
 }
 

@@ -57,7 +57,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.startCommand(), a.watchCommand(), a.confirmCommand(), a.rejectCommand(), a.abortCommand(),
 		a.instructCommand(), a.moveCommand(), a.statusCommand(), a.listCommand(), a.resultCommand(),
-		a.rewindCommand(), a.browsersCommand(), a.breakerCommand(), a.tokenCommand(), a.auditCommand(), a.migrateCommand(), a.doctorCommand(),
+		a.rewindCommand(), a.browsersCommand(), a.sessionCommand(), a.breakerCommand(), a.tokenCommand(), a.auditCommand(), a.migrateCommand(), a.doctorCommand(),
 		a.completionCommand(), a.versionCommand(), a.exitCodesTopic(),
 	)
 	for _, c := range root.Commands() {
