@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,8 @@ import (
 	"sgclaw/internal/config"
 	"sgclaw/internal/feed"
 	"sgclaw/internal/gateway"
+	"sgclaw/internal/openclaw"
+	"sgclaw/internal/routing"
 	"sgclaw/internal/telemetry"
 	"sgclaw/panel"
 )
@@ -67,11 +70,13 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stderr, "gateway:", err)
 		return 2
 	}
-	log := cfg.Logger(stderr)
+	// Operators can look at the end of the log from afar.
+	logs := gateway.NewLogs(cfg.Gateway.LogLines)
+	log := slog.New(logs.Handler(cfg.Logger(stderr).Handler()))
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	if err := serve(ctx, log, cfg, env); err != nil && !errors.Is(err, context.Canceled) {
+	if err := serve(ctx, log, logs, cfg, env); err != nil && !errors.Is(err, context.Canceled) {
 		log.Error("gateway stopped", "err", err)
 		return 1
 	}
@@ -79,7 +84,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 }
 
 // serve connects, and serves until ctx ends.
-func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []string) error {
+func serve(ctx context.Context, log *slog.Logger, logs *gateway.Logs, cfg *config.Config, env []string) error {
 	token, err := cfg.GatewayToken()
 	if err != nil {
 		return err
@@ -104,12 +109,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []stri
 	if !panel.Built() {
 		log.Warn("the panel is not built into this gateway: run `make panel`, then `make build`")
 	}
-	g, err := gateway.New(log, db, events, temporal, gateway.Config{
-		Listen: cfg.Gateway.Listen, Token: token.Reveal(), TLSCertFile: cfg.Gateway.TLSCertFile, TLSKeyFile: cfg.Gateway.TLSKeyFile,
-		Origins: cfg.Gateway.Origins, Hosts: cfg.Gateway.Hosts, MaxClients: cfg.Gateway.MaxClients,
-		MaxFrameBytes: cfg.Gateway.MaxFrameBytes, MaxBufferedBytes: cfg.Gateway.MaxBufferedBytes,
-		VerifyDevices: cfg.Gateway.DeviceSignatures == "verify", Panel: panel.FS(), Telemetry: tel,
-	})
+	g, err := gateway.New(log, db, events, temporal, settings(cfg, token.Reveal(), logs, tel))
 	if err != nil {
 		return err
 	}
@@ -131,6 +131,36 @@ func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []stri
 	case <-time.After(endWithin):
 		return fmt.Errorf("clients or handlers did not end within %v", endWithin)
 	}
+}
+
+// settings are what the gateway goes by.
+func settings(cfg *config.Config, token string, logs *gateway.Logs, tel *telemetry.Telemetry) gateway.Config {
+	c := cfg.Gateway
+	router := routing.New(cfg.Routing())
+	return gateway.Config{
+		Listen: c.Listen, Token: token, TLSCertFile: c.TLSCertFile, TLSKeyFile: c.TLSKeyFile, Origins: c.Origins, Hosts: c.Hosts,
+		MaxClients: c.MaxClients, MaxFrameBytes: c.MaxFrameBytes, MaxBufferedBytes: c.MaxBufferedBytes,
+		VerifyDevices: c.DeviceSignatures == "verify", Panel: panel.FS(), Logs: logs, Telemetry: tel, Version: build.Version(),
+		Agents: agents(cfg), Router: router, MaxTask: cfg.Critic.MaxTaskDurationSecs.Duration(),
+		Model: gateway.Model{Name: cfg.LLM.Model, Provider: cfg.LLM.Provider, MaxContextTokens: cfg.LLM.Config.MaxContextTokens},
+		SessionDefaults: &openclaw.SessionDefaults{
+			DefaultAgentID: router.Default(), MainKey: cfg.Session.MainKey, MainSessionKey: router.MainKey(router.Default()), Scope: "per-sender",
+		},
+	}
+}
+
+// agents are those of the configuration, the default one first.
+func agents(cfg *config.Config) []gateway.Agent {
+	var out []gateway.Agent
+	for _, p := range cfg.Profiles() {
+		a := gateway.Agent{ID: p.ID, Name: p.Title(), Model: p.Model, Actions: p.Tools}
+		if p.ID == cfg.DefaultAgent() {
+			out = slices.Insert(out, 0, a)
+		} else {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // lookup finds a variable in an environment; the last one counts, as it does

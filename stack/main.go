@@ -92,8 +92,11 @@ func logger(stderr io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
+// gatewayPort is where OpenClaw's clients look for a gateway.
+const gatewayPort = 18789
+
 func upCommand(env []string, stdout, stderr io.Writer) *cobra.Command {
-	cfg := stack.Config{TemporalPort: 7233, UIPort: 8233, PostgresPort: 15432, SitePort: 8088}
+	cfg := stack.Config{TemporalPort: 7233, UIPort: 8233, PostgresPort: 15432, GatewayPort: gatewayPort, SitePort: 8088}
 	cmd := &cobra.Command{
 		Use: "up", Short: "start everything and keep it running until Ctrl-C", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,7 +121,7 @@ func upCommand(env []string, stdout, stderr io.Writer) *cobra.Command {
 
 func demoCommand(env []string, stdin *os.File, stdout, stderr io.Writer) *cobra.Command {
 	// The demo shows a beginning, so what an earlier one left goes.
-	cfg := stack.Config{UIPort: 8233, Fresh: true}
+	cfg := stack.Config{UIPort: 8233, GatewayPort: gatewayPort, Fresh: true}
 	var keep bool
 	cmd := &cobra.Command{
 		Use: "demo", Short: "run the main job on the demo site, from nothing", Args: cobra.NoArgs,
@@ -133,7 +136,7 @@ func demoCommand(env []string, stdin *os.File, stdout, stderr io.Writer) *cobra.
 				return err
 			}
 			if keep {
-				fmt.Fprintf(stdout, "\nthe Temporal UI stays at %s until Ctrl-C\n", s.UI())
+				fmt.Fprintf(stdout, "\nuntil Ctrl-C the panel stays at %s\nand the Temporal UI at %s\n", s.PanelURL(), s.UI())
 				<-cmd.Context().Done()
 			}
 			return nil

@@ -80,7 +80,7 @@ func builtBinaries(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"worker", "pipehost", "browserhost", "starter", "stack"} {
+	for _, name := range []string{"worker", "gateway", "pipehost", "browserhost", "starter", "stack"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Fatalf("this test runs the product's own binaries: run `make build`, or set %s to where they are (%v)", envBin, err)
 		}
@@ -263,7 +263,7 @@ const (
 )
 
 func victims() []string {
-	return []string{Worker, BrowserHost, Postgres, Temporal, Model, pipehost, chromium}
+	return []string{Worker, Gateway, BrowserHost, Postgres, Temporal, Model, pipehost, chromium}
 }
 
 // kill kills three to six times, unless the run ends before. Half of the
@@ -400,7 +400,8 @@ func (r *round) audit(out workflows.Outcome) int {
 	return unknown
 }
 
-// goesOn makes sure that the stack does another task.
+// goesOn makes sure that the stack does another task, and that its gateway
+// serves again.
 func (r *round) goesOn(c *durable.Client) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), 90*time.Second)
 	defer cancel()
@@ -423,6 +424,7 @@ func (r *round) goesOn(c *durable.Client) {
 	if err != nil || out.Status != agent.StatusDone {
 		r.t.Errorf("another task after the chaos: %s %s %s %v", out.Status, out.Reason, out.Summary, err)
 	}
+	poll(r.t, time.Minute, "the gateway", func() (bool, error) { return true, get(ctx, r.s.GatewayURL()+"/readyz") })
 }
 
 // find returns the process id of a victim, also of one that is only just

@@ -82,6 +82,9 @@ func (s *Stack) Demo(ctx context.Context, t Terminal) error {
 	}
 	runID := id.String()
 	task := DemoTask(t.Lang, s.siteURL)
+	if s.gatewayURL != "" {
+		fmt.Fprintf(t.Out, "\npanel: %s\n", s.PanelURL())
+	}
 	fmt.Fprintf(t.Out, "\ntask: %s\nrun:  %s\nlook: %s\n\n", task, runID, s.ui+"/namespaces/default/workflows/run%2F"+runID)
 	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)

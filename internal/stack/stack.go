@@ -1,17 +1,20 @@
 // Package stack runs all of sgclaw on one machine: a private PostgreSQL, a
-// Temporal development server with its UI, the worker, a browser host with a
-// Chromium and its pipehost, the demo site and, where no model is configured,
-// the scripted model server. It starts them in order, keeps them running, and
+// Temporal development server with its UI, the worker, the gateway with the
+// panel, a browser host with a Chromium and its pipehost, the demo site and,
+// where no model is configured, the scripted model server. It starts them in order, keeps them running, and
 // ends them together. It is for newcomers, development and tests; on servers
 // the same binaries run under docker-compose.yml or an init system.
 package stack
 
 import (
+	"bytes"
 	"context"
+	crand "crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -19,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +39,7 @@ const (
 	Temporal    = "temporal"
 	Model       = "model"
 	Worker      = "worker"
+	Gateway     = "gateway"
 	BrowserHost = "browserhost"
 )
 
@@ -57,9 +62,9 @@ type Config struct {
 	Fresh bool
 	// Bin is where the binaries are.
 	Bin string
-	// TemporalPort, UIPort, PostgresPort and SitePort are taken if they are
-	// free, else other ones are; 0 takes any.
-	TemporalPort, UIPort, PostgresPort, SitePort int
+	// TemporalPort, UIPort, PostgresPort, GatewayPort and SitePort are taken
+	// if they are free, else other ones are; 0 takes any.
+	TemporalPort, UIPort, PostgresPort, GatewayPort, SitePort int
 	// Headless runs the browser without a window.
 	Headless bool
 	// Env is the environment that the processes get, with SGCLAW_* in it.
@@ -70,7 +75,7 @@ type Config struct {
 	NoBrowser bool
 	// Temporal and Database, given together, are the address and the URL of
 	// servers that run elsewhere. Then neither of them is started here, and
-	// no worker.
+	// no worker and no gateway.
 	Temporal, Database string
 	// ModelArgs are further arguments of the scripted model server.
 	ModelArgs []string
@@ -91,8 +96,11 @@ type Stack struct {
 	// held keeps ports from others until the server starts that they are for.
 	held map[string][]net.Listener
 
-	temporal, ui, database, siteURL, modelURL string
-	scripted                                  bool
+	temporal, ui, database, siteURL, modelURL, gatewayURL string
+	// token is the gateway's; it stays the same for as long as the folder is
+	// there.
+	token    string
+	scripted bool
 }
 
 // Start starts everything and returns when it is ready. ctx bounds the start
@@ -127,6 +135,12 @@ func Start(ctx context.Context, log *slog.Logger, cfg Config) (_ *Stack, err err
 	if err := s.ports(); err != nil {
 		return nil, err
 	}
+	if cfg.Temporal == "" {
+		if s.token, err = token(filepath.Join(cfg.Dir, "gateway.token")); err != nil {
+			return nil, fmt.Errorf("the gateway's token: %w", err)
+		}
+		s.gatewayURL = fmt.Sprintf("http://127.0.0.1:%d", s.cfg.GatewayPort)
+	}
 	if err := s.serveSite(); err != nil {
 		return nil, err
 	}
@@ -143,12 +157,13 @@ func Start(ctx context.Context, log *slog.Logger, cfg Config) (_ *Stack, err err
 		{Temporal, "Temporal", s.startTemporal},
 		{Model, "the scripted model server (no SGCLAW_LLM_API_KEY is set)", s.startModel},
 		{Worker, "the worker", s.startWorker},
+		{Gateway, "the gateway", s.startGateway},
 		{BrowserHost, "the browser host with Chromium", s.startBrowser},
 	}
 	key := s.lookup("SGCLAW_LLM_API_KEY")
 	s.scripted = key == "" || key == scriptedKey
 	for _, st := range steps {
-		server := st.name == Postgres || st.name == Temporal || st.name == Worker
+		server := st.name == Postgres || st.name == Temporal || st.name == Worker || st.name == Gateway
 		if server && cfg.Temporal != "" || st.name == Model && !s.scripted || st.name == BrowserHost && cfg.NoBrowser {
 			continue
 		}
@@ -201,6 +216,17 @@ func (s *Stack) Database() string { return s.database }
 // SiteURL is the URL of the demo site, without a slash at the end.
 func (s *Stack) SiteURL() string { return s.siteURL }
 
+// GatewayURL is the URL of the gateway, without a slash at the end; empty if
+// none is started here. Its WebSocket is at the same place.
+func (s *Stack) GatewayURL() string { return s.gatewayURL }
+
+// GatewayToken is the gateway's, an operator's.
+func (s *Stack) GatewayToken() string { return s.token }
+
+// PanelURL is the address that opens the panel and logs in. It has the token
+// in its fragment, which browsers send to nobody.
+func (s *Stack) PanelURL() string { return s.gatewayURL + "/#token=" + s.token }
+
 // Scripted reports whether the scripted model server stands in for a model.
 func (s *Stack) Scripted() bool { return s.scripted }
 
@@ -222,7 +248,7 @@ func (s *Stack) PID(name string) (pid, starts int, ok bool) {
 }
 
 // Env is the environment in which starter, worker and pipehost reach this
-// stack.
+// stack. It lacks the gateway's token, which none of them needs.
 func (s *Stack) Env() []string {
 	env := map[string]string{
 		"SGCLAW_TEMPORAL_ADDRESS":   s.temporal,
@@ -241,7 +267,7 @@ func (s *Stack) Env() []string {
 	var out []string
 	for _, kv := range s.cfg.Env {
 		name, _, _ := strings.Cut(kv, "=")
-		if _, ours := env[name]; !ours {
+		if _, ours := env[name]; !ours && !strings.HasPrefix(name, "SGCLAW_GATEWAY_") {
 			out = append(out, kv)
 		}
 	}
@@ -269,7 +295,7 @@ func (s *Stack) ports() error {
 		unit string
 		port *int
 	}{
-		{Temporal, &s.cfg.TemporalPort}, {Temporal, &s.cfg.UIPort}, {Postgres, &s.cfg.PostgresPort}, {site, &s.cfg.SitePort},
+		{Temporal, &s.cfg.TemporalPort}, {Temporal, &s.cfg.UIPort}, {Postgres, &s.cfg.PostgresPort}, {Gateway, &s.cfg.GatewayPort}, {site, &s.cfg.SitePort},
 	} {
 		l, err := listen(*p.port)
 		if err != nil {
@@ -471,6 +497,33 @@ func (s *Stack) startWorker(ctx context.Context) (service, error) {
 	return p, s.await(ctx, p, Worker, func(ctx context.Context) error { return get(ctx, "http://"+addr+"/readyz") })
 }
 
+func (s *Stack) startGateway(ctx context.Context) (service, error) {
+	bin, err := s.binary("gateway")
+	if err != nil {
+		return nil, err
+	}
+	env := append(s.Env(), "SGCLAW_GATEWAY_LISTEN="+strings.TrimPrefix(s.gatewayURL, "http://"), "SGCLAW_GATEWAY_TOKEN="+s.token)
+	p, err := spawn(bin, nil, env, s.logFile(Gateway))
+	if err != nil {
+		return nil, err
+	}
+	return p, s.await(ctx, p, Gateway, func(ctx context.Context) error { return get(ctx, s.gatewayURL+"/readyz") })
+}
+
+// token returns the token that a file keeps, for its owner's eyes only, and
+// makes both if there is none.
+func token(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err == nil && len(bytes.TrimSpace(b)) > 0 {
+		return string(bytes.TrimSpace(b)), os.Chmod(path, 0o600)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	t := crand.Text()
+	return t, os.WriteFile(path, []byte(t+"\n"), 0o600)
+}
+
 func (s *Stack) startBrowser(ctx context.Context) (service, error) {
 	bin, err := s.binary("browserhost")
 	if err != nil {
@@ -540,6 +593,7 @@ func (s *Stack) Where() string {
 	}
 	return fmt.Sprintf(`
 sgclaw runs.
+  panel         %s
   Temporal UI   %s
   demo site     %s
   model         %s
@@ -551,14 +605,19 @@ In another terminal:
   starter start --watch %q
   starter --help
 Ctrl-C here stops everything; the next start goes on where this one ended.
-`, s.ui, s.siteURL, model, s.cfg.Rules, s.cfg.Dir, filepath.Join(s.cfg.Dir, "env.sh"), DemoTask("zh", s.siteURL))
+`, s.PanelURL(), s.ui, s.siteURL, model, s.cfg.Rules, s.cfg.Dir, filepath.Join(s.cfg.Dir, "env.sh"), DemoTask("zh", s.siteURL))
 }
 
 // WriteEnv writes a file that a shell sources to reach this stack.
 func (s *Stack) WriteEnv(path string) error {
 	var b strings.Builder
 	b.WriteString("# Made by `stack up`: reach the embedded stack from this shell.\n")
-	for _, kv := range s.Env() {
+	env := s.Env()
+	if s.gatewayURL != "" {
+		env = append(env, "SGCLAW_GATEWAY_URL="+s.gatewayURL, "SGCLAW_GATEWAY_TOKEN="+s.token)
+	}
+	slices.Sort(env)
+	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
 		if strings.HasPrefix(name, "SGCLAW_") {
 			fmt.Fprintf(&b, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 )
 
@@ -36,6 +37,35 @@ func TestOneStackPerFolder(t *testing.T) {
 		t.Fatalf("the folder stays locked: %v", err)
 	}
 	_ = again.Close()
+}
+
+func TestTokenIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gateway.token")
+	first, err := token(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first) < 16 {
+		t.Errorf("token %q is too short for a gateway that others can reach", first)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, err := token(path)
+	if err != nil || again != first {
+		t.Errorf("second start: %q, %v; want %q", again, err, first)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && st.Mode().Perm() != 0o600 {
+		t.Errorf("others can read it: %v", st.Mode())
+	}
+	other, err := token(filepath.Join(t.TempDir(), "gateway.token"))
+	if err != nil || other == first {
+		t.Errorf("two folders share a token: %v", err)
+	}
 }
 
 // Two stacks that start at once take different ports, although neither
