@@ -84,11 +84,12 @@ func (b *busy) env(t *testing.T) *testsuite.TestWorkflowEnvironment {
 }
 
 // say sends messages to the session, a minute apart. Each is an id; who says
-// it is the id's first letter.
+// it is the id's first letter, and its browser what follows an @.
 func say(e *testsuite.TestWorkflowEnvironment, ids ...string) {
 	for i, id := range ids {
+		_, browser, _ := strings.Cut(id, "@")
 		e.RegisterDelayedCallback(func() {
-			e.SignalWorkflow(workflows.MessageSignal, agent.Message{ID: id, Text: "text", Origin: agent.Origin{User: id[:1]}})
+			e.SignalWorkflow(workflows.MessageSignal, agent.Message{ID: id, Text: "text", BrowserID: browser, Origin: agent.Origin{User: id[:1]}})
 		}, time.Duration(i)*time.Minute)
 	}
 }
@@ -120,6 +121,10 @@ func TestMessageToABusySession(t *testing.T) {
 		{
 			"the run cannot say whether it read it", busy{modes: map[string]agent.Mode{"b2": steer}, fails: true}, []string{"a1", "b2"},
 			[]string{"run a1", "told b2 text by b", "end a1", "run b2", "end b2"},
+		},
+		{
+			"it is for another browser", busy{modes: map[string]agent.Mode{"b2@x": steer, "c3@y": steer}}, []string{"a1@x", "b2@x", "c3@y"},
+			[]string{"run a1@x", "told b2@x text by b", "end a1@x", "finish b2@x done STEERED", "run c3@y", "end c3@y"},
 		},
 		{
 			"it interrupts", busy{modes: map[string]agent.Mode{"c3": interrupt}}, []string{"a1", "b2", "c3"},

@@ -71,6 +71,7 @@ type session struct {
 	in      SessionInput
 	single  bool // made for one task
 	running string
+	current agent.Message                // of the run under way
 	child   workflow.ChildWorkflowFuture // of the run under way
 	taking  []agent.Message              // received and not yet queued
 	missed  []string                     // ids of steered messages that did not reach their run
@@ -150,10 +151,10 @@ func (s *session) take(ctx workflow.Context, m agent.Message) {
 	if res.Final {
 		return
 	}
-	switch s.mode(ctx, res.Mode) {
-	case agent.ModeSteer:
+	switch mode := s.mode(ctx, res.Mode); {
+	case mode == agent.ModeSteer && !s.elsewhere(m):
 		s.steer(ctx, m)
-	case agent.ModeInterrupt:
+	case mode == agent.ModeInterrupt:
 		s.interrupt(ctx, m)
 	default:
 		s.in.Queue = append(s.in.Queue, m)
@@ -167,6 +168,13 @@ func (s *session) mode(ctx workflow.Context, said agent.Mode) agent.Mode {
 		return agent.ModeQueue
 	}
 	return said
+}
+
+// elsewhere reports whether a message is for another agent or browser than
+// the run under way, as far as both say.
+func (s *session) elsewhere(m agent.Message) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return differ(m.Agent, s.current.Agent) || differ(m.BrowserID, s.current.BrowserID)
 }
 
 // steer adds a message to the run under way. What became of it is settled
@@ -267,7 +275,7 @@ func (s *session) serve(ctx workflow.Context) error {
 		if m == nil || err != nil {
 			return err
 		}
-		s.running = m.ID
+		s.running, s.current = m.ID, *m
 		s.run(ctx, *m)
 		if workflow.GetInfo(ctx).GetContinueAsNewSuggested() && s.light() {
 			if err := s.still(ctx); err != nil {
