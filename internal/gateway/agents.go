@@ -214,10 +214,11 @@ func (g *Gateway) sessionChanged(ctx context.Context, key string) []*Frame {
 }
 
 // follow lets the client of a call see a session which it uses: what its kind
-// of client sees anyway.
-func (g *Gateway) follow(ctx context.Context, c *Call, key string) error {
-	_, err := g.hub.Watch(ctx, c, key, g.audience(c), Now)
-	return err
+// of client sees anyway. One that uses very many does not see them all.
+func (g *Gateway) follow(ctx context.Context, c *Call, key string) {
+	if _, err := g.hub.Watch(ctx, c, key, g.audience(c), Now); err != nil && ctx.Err() == nil {
+		g.log.Warn("session not followed", "session", key, "conn", c.Conn.ID(), "err", err)
+	}
 }
 
 // audience is what the client of a call sees of a session that it uses.
