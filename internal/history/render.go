@@ -95,10 +95,10 @@ func strayLast(turns []record.ContextTurn) []record.ContextTurn {
 }
 
 func rank(t record.ContextTurn) int {
-	switch {
-	case t.Role == "tool":
+	switch t.Role {
+	case "tool":
 		return 1
-	case t.Role == "note":
+	case "note":
 		return 2
 	}
 	return 0

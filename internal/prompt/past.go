@@ -252,7 +252,7 @@ func Size(count func(text string) int, marker, locale string) func(record.Contex
 			n += perMessage + count(b.w.summary+"\n"+b.wrap(c.Summary))
 		}
 		for _, t := range c.Turns {
-			text := ""
+			var text string
 			switch t.Role {
 			case "user":
 				text = b.shortened(t, b.lim.said)

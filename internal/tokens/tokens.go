@@ -14,7 +14,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // Counter counts the tokens of texts. Its zero value counts with o200k. It
@@ -23,22 +23,12 @@ type Counter struct{ encoding *encoding }
 
 // encoding is a vocabulary, built when it is first needed: that takes some 10
 // ms, and 6 MB for as long as the process lives.
-type encoding struct{ codec func() tokenizer.Codec }
-
-func newEncoding(name tokenizer.Encoding) *encoding {
-	return &encoding{sync.OnceValue(func() tokenizer.Codec {
-		c, err := tokenizer.Get(name)
-		if err != nil {
-			panic(err) // both encodings are built in
-		}
-		return c
-	})}
-}
+type encoding struct{ codec func() *codec.Codec }
 
 // The encodings never change.
 var (
-	o200k  = newEncoding(tokenizer.O200kBase)
-	cl100k = newEncoding(tokenizer.Cl100kBase)
+	o200k  = &encoding{sync.OnceValue(codec.NewO200kBase)}
+	cl100k = &encoding{sync.OnceValue(codec.NewCl100kBase)}
 )
 
 // For returns the counter for a model, by its name at the service, e.g.
@@ -86,7 +76,7 @@ func (c Counter) Count(s string) int {
 	return n
 }
 
-func count(c tokenizer.Codec, s string) int {
+func count(c *codec.Codec, s string) int {
 	n, err := c.Count(s)
 	if err != nil {
 		return len(s) // the splitting gave up; no text has more tokens than bytes

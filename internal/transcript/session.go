@@ -166,11 +166,14 @@ func distinct(items []Item) []Item {
 	return items
 }
 
-// ErrOther: the session has other content than the transcript.
-var ErrOther = errors.New("the session has other content")
-
-// ErrReset: what the transcript has was in the session before it was reset.
-var ErrReset = errors.New("the session had this before it was reset")
+// Why a transcript is not imported.
+var (
+	// ErrOther: the session has other content than the transcript.
+	ErrOther = errors.New("the session has other content")
+	// ErrReset: what the transcript has was in the session before it was
+	// reset.
+	ErrReset = errors.New("the session had this before it was reset")
+)
 
 // Imported tells what was imported.
 type Imported struct {
