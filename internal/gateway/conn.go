@@ -128,7 +128,11 @@ func (c *Conn) serve(ctx context.Context) {
 	ctx, c.abort = context.WithCancel(ctx)
 	defer c.abort()
 	if !c.g.join(c) {
-		_ = c.ws.Close(openclaw.CloseTryLater, "too many clients")
+		code, reason := websocket.StatusCode(openclaw.CloseTryLater), "too many clients"
+		if c.g.ending() {
+			code, reason = openclaw.CloseRestart, "service restart"
+		}
+		_ = c.ws.Close(code, reason)
 		return
 	}
 	var parts sync.WaitGroup

@@ -171,6 +171,13 @@ func (g *Gateway) join(c *Conn) bool {
 	return true
 }
 
+// ending reports whether the gateway takes in nobody any more.
+func (g *Gateway) ending() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.closed
+}
+
 // leave forgets a connection.
 func (g *Gateway) leave(c *Conn) {
 	g.mu.Lock()

@@ -26,8 +26,10 @@ const (
 	// restartExpected is what clients are told to expect when the gateway
 	// ends: somebody, if not this process, will be back.
 	restartExpected = 5 * time.Second
-	// partingTimeout is how long clients may take to say goodbye.
-	partingTimeout = 6 * time.Second
+	// partingTimeout is how long clients may take to say goodbye, and
+	// leaveTimeout how long the database may: five seconds in all.
+	partingTimeout = 4 * time.Second
+	leaveTimeout   = time.Second
 )
 
 // ErrNoToken: the gateway would listen to other machines, and nobody could
@@ -114,7 +116,9 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	sockets.Wait()
 	parts.Wait()
 	g.hub.close()
-	if e := g.store.Leave(parting, g.instance); e != nil {
+	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+	defer cancel()
+	if e := g.store.Leave(leaving, g.instance); e != nil {
 		g.log.Warn("presence", "err", e)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
