@@ -89,6 +89,9 @@ var mayImport = map[string][]string{
 	"internal/host":     {"internal/action", "internal/agent", "internal/child", "internal/page", "internal/pipe", "internal/policy"},
 	"internal/store":    {"internal/access", "internal/agent", "internal/critic", "internal/record", "internal/store/sqldb", "migrations"},
 	"internal/feed":     {"internal/agent", "internal/store"},
+	"internal/access":   {},
+	"internal/backend":  {"internal/config", "internal/durable", "internal/store", "internal/telemetry"},
+	"internal/gateway":  {"internal/access", "internal/action", "internal/agent", "internal/durable", "internal/feed", "internal/locale", "internal/openclaw", "internal/record", "internal/routing", "internal/store", "internal/telemetry", "internal/transcript", "workflows"},
 }
 
 func TestImports(t *testing.T) {
@@ -122,6 +125,17 @@ func TestWorkflowsReachNoOutside(t *testing.T) {
 		switch d {
 		case "database/sql", "sgclaw/internal/store", "sgclaw/internal/cdp", "sgclaw/internal/chrome", "sgclaw/internal/llm/openai", "sgclaw/internal/config":
 			t.Errorf("workflows reach %s", d)
+		}
+	}
+}
+
+// TestGatewayHasNoModelAndNoBrowser: it faces the network and has neither the
+// model's key nor a page in reach.
+func TestGatewayHasNoModelAndNoBrowser(t *testing.T) {
+	for _, d := range packages(t)["gateway"].Deps {
+		switch d {
+		case "sgclaw/internal/llm/openai", "sgclaw/internal/cdp", "sgclaw/internal/chrome", "sgclaw/internal/host":
+			t.Errorf("gateway is built with %s", d)
 		}
 	}
 }
