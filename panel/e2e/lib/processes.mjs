@@ -1,15 +1,16 @@
 // Programs that the tests start and end, and those of the stack that they
 // stop, let go on, and kill. Linux only: it reads /proc.
 import { spawn } from 'node:child_process'
-import { createWriteStream, existsSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
+import { createWriteStream, existsSync, linkSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
+/** A path beside this file. */
 export const here = (p) => fileURLToPath(new URL(p, import.meta.url))
-export const root = here('../../..')
+const root = here('../../..')
 export const out = here('../out')
-export const bin = (name) => path.join(root, 'bin', name)
+const bin = (name) => path.join(root, 'bin', name)
 
 /** The environment without settings of a shell that reached another stack. */
 export function cleanEnv() {
@@ -90,13 +91,23 @@ export class Stack {
     const s = new Stack()
     s.dir = path.join(out, 'stack')
     rmSync(s.dir, { recursive: true, force: true })
-    s.program = new Program('stack', bin('stack'), ['up', '--headless', '--dir', s.dir], cleanEnv())
+    // The programs at their own place: what is built meanwhile does not
+    // matter, and one can be taken away.
+    s.folder = path.join(out, 'bin')
+    rmSync(s.folder, { recursive: true, force: true })
+    mkdirSync(s.folder, { recursive: true })
+    for (const name of ['stack', 'worker', 'gateway', 'pipehost', 'browserhost', 'starter']) linkSync(bin(name), s.bin(name))
+    s.program = new Program('stack', s.bin('stack'), ['up', '--headless', '--dir', s.dir], cleanEnv())
     await s.program.says(/sgclaw runs\./, 120_000)
     s.env = { ...cleanEnv() }
     for (const [, name, value] of readFileSync(path.join(s.dir, 'env.sh'), 'utf8').matchAll(/^export (SGCLAW_\w+)='(.*)'$/gm)) s.env[name] = value
     s.url = s.env.SGCLAW_GATEWAY_URL
     s.token = s.env.SGCLAW_GATEWAY_TOKEN
     return s
+  }
+
+  bin(name) {
+    return path.join(this.folder, name)
   }
 
   /** Process ids of a program that the stack runs, also by a program of it. */
@@ -115,7 +126,7 @@ export class Stack {
       const next = children.filter((c) => level.includes(c.parent)).map((c) => c.pid)
       for (const pid of next) {
         try {
-          if (readlinkSync(`/proc/${pid}/exe`).replace(' (deleted)', '') === bin(name)) found.push(pid)
+          if (readlinkSync(`/proc/${pid}/exe`).replace(' (deleted)', '') === this.bin(name)) found.push(pid)
         } catch {
           // It has ended.
         }
@@ -157,8 +168,8 @@ export class Site {
 
   /** What was done to the requests, e.g. ["approve LR-2001"]. */
   async done() {
-    const ledger = await (await fetch(`${this.url}/ledger`)).json()
-    return (ledger.entries ?? ledger).map((e) => `${e.action} ${e.id ?? e.request ?? ''}`.trim())
+    const { entries } = await (await fetch(`${this.url}/ledger`)).json()
+    return (entries ?? []).map((e) => `${e.action} ${e.id ?? ''}`.trim())
   }
 
   end() {
