@@ -159,7 +159,7 @@ func (g *Gateway) row(s record.Session) openclaw.SessionRow {
 		DerivedTitle: clipText(s.LastTask, 80), LastMessagePreview: clipText(s.LastText, 200), AgentID: s.Agent,
 		UpdatedAt: millis(s.UpdatedAt), CreatedAt: millis(s.CreatedAt), LastActivityAt: millis(s.UpdatedAt), LastInteractionAt: millis(s.UpdatedAt),
 		InputTokens: s.Usage.PromptTokens, OutputTokens: s.Usage.CompletionTokens, TotalTokens: s.Usage.TotalTokens,
-		Model: s.Settings.Model, ActiveRunID: s.Active, Mode: string(s.Settings.Mode), Browser: s.Settings.Browser,
+		Model: s.Settings.Model, HasActiveRun: s.Active != "", ActiveRunID: s.Active, Mode: string(s.Settings.Mode), Browser: s.Settings.Browser,
 		Queued: s.Queued, Runs: s.Runs, Seq: s.LastSeq, LastRunID: s.Active,
 	}
 	if row.AgentID == "" {

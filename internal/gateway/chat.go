@@ -50,6 +50,7 @@ type message struct {
 	model        string
 	mode         agent.Mode
 	timeout      time.Duration // of the run; 0 is the configured
+	native       bool          // its client sees events as they are
 }
 
 // submit hands a message to its session, once. known reports whether it was
@@ -72,7 +73,9 @@ func (g *Gateway) submit(ctx context.Context, c *Call, m message) (known, over b
 	if err != nil {
 		return false, false, err
 	}
-	g.follow(ctx, c, m.key)
+	if !m.native {
+		g.follow(ctx, c, m.key)
+	}
 	if known {
 		return true, over, nil
 	}

@@ -136,7 +136,6 @@ type ModelDefaults struct {
 // SessionInfo is what chat.history tells of the session.
 type SessionInfo struct {
 	SessionRow
-	HasActiveRun bool     `json:"hasActiveRun"`
 	ActiveRunIDs []string `json:"activeRunIds"`
 }
 

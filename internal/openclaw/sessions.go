@@ -80,12 +80,13 @@ type SessionRow struct {
 	TotalTokens        int    `json:"totalTokens"`
 	Model              string `json:"model,omitempty"`
 
-	ActiveRunID string `json:"activeRunId,omitempty"`
-	Mode        string `json:"mode,omitempty"`
-	Browser     string `json:"browser,omitempty"`
-	Queued      int    `json:"queued,omitempty"`
-	Runs        int    `json:"runs"`
-	Seq         int64  `json:"seq"` // of its newest event
+	HasActiveRun bool   `json:"hasActiveRun"`
+	ActiveRunID  string `json:"activeRunId,omitempty"`
+	Mode         string `json:"mode,omitempty"`
+	Browser      string `json:"browser,omitempty"`
+	Queued       int    `json:"queued,omitempty"`
+	Runs         int    `json:"runs"`
+	Seq          int64  `json:"seq"` // of its newest event
 }
 
 // SessionKeyParams are those of methods that take no more than a session:
