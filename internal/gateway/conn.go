@@ -25,6 +25,7 @@ const (
 	// dropTimeout is how long a client that is dropped may take to read to
 	// the end of the frame under way, so that it can be told why.
 	dropTimeout = 5 * time.Second
+	lingerTime  = time.Second
 )
 
 // Conn is a client's connection. Its methods are safe for concurrent use.
@@ -153,8 +154,8 @@ func (c *Conn) read(ctx context.Context) {
 		kind, frame, err := c.ws.Read(ctx)
 		if err != nil {
 			if errors.Is(err, websocket.ErrMessageTooBig) {
-				// The library has told the client, with code 1009.
 				c.g.dropped("frame")
+				linger(ctx)
 			}
 			c.g.log.Debug("connection ended", "conn", c.id, "err", err)
 			return
@@ -166,6 +167,11 @@ func (c *Conn) read(ctx context.Context) {
 		c.request(ctx, frame)
 	}
 }
+
+// linger waits before a socket is closed of which a frame was not read to
+// its end. The library has told the client, with code 1009; but to close such
+// a socket resets it, and the client might lose what it was told.
+func linger(ctx context.Context) { pause(ctx.Done(), lingerTime) }
 
 // request starts to carry out a request.
 func (c *Conn) request(ctx context.Context, frame []byte) {

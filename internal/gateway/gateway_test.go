@@ -50,7 +50,7 @@ func stageAt(t testing.TB, at string) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	f := feed.New(slog.New(slog.DiscardHandler), s, at, feed.Options{})
+	f := feed.New((*stage)(nil).quiet(), s, at, feed.Options{})
 	t.Cleanup(func() { f.Close() })
 	return &stage{t: t, url: at, store: s, feed: f}
 }
@@ -81,7 +81,7 @@ func (s *stage) idle(cfg Config, methods ...Method) *Gateway {
 		cfg.Listen = "127.0.0.1:0"
 	}
 	cfg.Token = testToken
-	g, err := New(slog.New(slog.DiscardHandler), s.store, s.feed, nil, cfg)
+	g, err := New(s.quiet(), s.store, s.feed, nil, cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -118,6 +118,8 @@ func (s *stage) serve(g *Gateway, l net.Listener) *served {
 	return &served{Gateway: g, t: s.t, addr: l.Addr().String(), stop: stop}
 }
 
+func (*stage) quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
 // token makes one in the store and returns its secret.
 func (s *stage) token(role access.Role) (secret string, id string) {
 	s.t.Helper()
@@ -146,7 +148,7 @@ func (s *stage) accept(session, run string) {
 	}
 }
 
-type watchParams struct {
+type testWatch struct {
 	SessionKey string `json:"sessionKey" oc:"required,min=1"`
 	After      *int64 `json:"after,omitempty" oc:"min=0"`
 }
@@ -183,7 +185,7 @@ var testMethods = []Method{
 		return strings.Repeat("x", 4<<20), nil
 	}},
 	{Name: "test.watch", Role: access.RoleViewer, Handle: func(ctx context.Context, g *Gateway, c *Call) (any, error) {
-		p, refused := openclaw.Decode[watchParams]("test.watch", c.Params)
+		p, refused := openclaw.Decode[testWatch]("test.watch", c.Params)
 		if refused != nil {
 			return nil, refused
 		}
@@ -195,7 +197,7 @@ var testMethods = []Method{
 		return map[string]int64{"lastSeq": last}, err
 	}},
 	{Name: "test.unwatch", Role: access.RoleViewer, Handle: func(_ context.Context, g *Gateway, c *Call) (any, error) {
-		p, refused := openclaw.Decode[watchParams]("test.unwatch", c.Params)
+		p, refused := openclaw.Decode[testWatch]("test.unwatch", c.Params)
 		if refused != nil {
 			return nil, refused
 		}

@@ -233,7 +233,10 @@ func (g *Gateway) handshake(ctx context.Context, c *Conn, r *http.Request) bool 
 	}
 	kind, frame, err := c.ws.Read(ctx)
 	if err != nil {
-		return false // too big: the library has closed it with 1009
+		if errors.Is(err, websocket.ErrMessageTooBig) {
+			linger(ctx)
+		}
+		return false
 	}
 	if kind != websocket.MessageText || !json.Valid(frame) {
 		_ = c.ws.Close(openclaw.CloseNormal, "")
