@@ -194,6 +194,7 @@ func (a *Agent) Accept(ctx context.Context, in AcceptInput) (AcceptResult, error
 		return AcceptResult{}, err
 	}
 	in.Message.BrowserID = a.browser(in.Message, session, profile)
+	in.Message.Mode = cmp.Or(in.Message.Mode, session.Settings.Mode, profile.Mode, a.cfg.Mode)
 	fresh, err := a.record.AcceptMessage(ctx, in.Session, in.Message)
 	if err != nil {
 		return AcceptResult{}, fault(err)
@@ -203,7 +204,7 @@ func (a *Agent) Accept(ctx context.Context, in AcceptInput) (AcceptResult, error
 			return AcceptResult{}, fault(err)
 		}
 	}
-	res := AcceptResult{Mode: cmp.Or(in.Message.Mode, session.Settings.Mode, profile.Mode, a.cfg.Mode)}
+	res := AcceptResult{Mode: in.Message.Mode}
 	if fresh {
 		return res, nil
 	}

@@ -37,6 +37,9 @@ type Event struct {
 type AcceptedEvent struct {
 	Task    string `json:"task"`
 	Browser string `json:"browser"`
+	// Mode is what becomes of it if the session is busy; empty if nobody
+	// said.
+	Mode Mode `json:"mode,omitempty"`
 }
 
 // StateEvent tells that a run entered a state.

@@ -66,7 +66,7 @@ func (t *tx) accept(ctx context.Context, session string, m agent.Message) (bool,
 		return false, err
 	}
 	if n == 1 {
-		return true, t.event(session, m.ID, agent.EventAccepted, "accepted", agent.AcceptedEvent{Task: m.Text, Browser: m.BrowserID})
+		return true, t.event(session, m.ID, agent.EventAccepted, "accepted", agent.AcceptedEvent{Task: m.Text, Browser: m.BrowserID, Mode: m.Mode})
 	}
 	run, err := t.GetRun(ctx, m.ID)
 	if err != nil {
