@@ -3,9 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -86,10 +91,25 @@ func started(t *testing.T, more ...string) (address string, stop func() int) {
 	}
 }
 
-// dial connects a client and lets it in.
-func dial(t *testing.T, address string) *websocket.Conn {
+// ready waits until the gateway lets clients in.
+func ready(t *testing.T, client *http.Client, url string) {
 	t.Helper()
-	c, _, err := websocket.Dial(t.Context(), "ws://"+address+"/", nil)
+	for t.Context().Err() == nil {
+		resp, err := client.Get(url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// dial connects a client and lets it in.
+func dial(t *testing.T, url string, opts *websocket.DialOptions) *websocket.Conn {
+	t.Helper()
+	c, _, err := websocket.Dial(t.Context(), url, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +145,8 @@ func dial(t *testing.T, address string) *websocket.Conn {
 // one that does not listen does not keep it from ending.
 func TestOrderlyEnd(t *testing.T) {
 	address, stop := started(t)
-	for _, path := range []string{"/", "/healthz", "/readyz", "/metrics"} {
+	ready(t, http.DefaultClient, "http://"+address)
+	for _, path := range []string{"/", "/healthz", "/metrics"} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
@@ -135,8 +156,8 @@ func TestOrderlyEnd(t *testing.T) {
 			t.Errorf("%s: %s", path, resp.Status)
 		}
 	}
-	c := dial(t, address)
-	dial(t, address) // reads nothing more
+	c := dial(t, "ws://"+address+"/", nil)
+	dial(t, "ws://"+address+"/", nil) // reads nothing more
 	ended := make(chan int, 1)
 	go func() { ended <- stop() }()
 	told := false
@@ -155,5 +176,39 @@ func TestOrderlyEnd(t *testing.T) {
 	}
 	if code := <-ended; code != 0 {
 		t.Errorf("status %d after an orderly end", code)
+	}
+}
+
+// By configuration the same port speaks TLS, and nothing else.
+func TestTLS(t *testing.T) {
+	like := httptest.NewTLSServer(nil) // has a certificate for 127.0.0.1
+	like.Close()
+	key, err := x509.MarshalPKCS8PrivateKey(like.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	address, stop := started(t,
+		"SGCLAW_GATEWAY_TLS_CERT_FILE="+file("cert.pem", "CERTIFICATE", like.Certificate().Raw),
+		"SGCLAW_GATEWAY_TLS_KEY_FILE="+file("key.pem", "PRIVATE KEY", key))
+	client := like.Client() // trusts the certificate
+	ready(t, client, "https://"+address)
+	if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
+		_ = resp.Body.Close()
+		if resp.StatusCode == http.StatusOK {
+			t.Error("served without TLS")
+		}
+	}
+	c := dial(t, "wss://"+address+"/", &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{"Origin": {"https://" + address}}})
+	_ = c.Close(websocket.StatusNormalClosure, "")
+	if code := stop(); code != 0 {
+		t.Errorf("status %d", code)
 	}
 }

@@ -145,6 +145,9 @@ func New(log *slog.Logger, s *store.Store, f *feed.Feed, core *durable.Client, c
 // Ready reports whether the gateway can serve: nil, or what is missing.
 func (g *Gateway) Ready(ctx context.Context) error {
 	errs := []error{g.store.Ping(ctx)}
+	if !g.up.Load() {
+		errs = append(errs, errors.New("clients are not let in yet"))
+	}
 	if g.core != nil {
 		if _, err := g.core.Temporal().CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 			errs = append(errs, fmt.Errorf("temporal: %w", err))
