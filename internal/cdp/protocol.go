@@ -405,4 +405,7 @@ type Toggle struct {
 type NetworkRequest struct {
 	RequestID string `json:"requestId"`
 	Type      string `json:"type"`
+	Request   struct {
+		Method string `json:"method"`
+	} `json:"request"` // of requestWillBeSent
 }

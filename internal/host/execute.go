@@ -62,13 +62,21 @@ func (r *Router) act(ctx context.Context, o *order) reply {
 	}
 	if inspects(o.Action) {
 		q.Inspect = func(ctx context.Context, t page.Target) *pipe.Error { return r.agree(ctx, o, &t, &asked) }
+		if o.rules.AsksByDialog() {
+			q.Dialog = o.dialog.answer
+		}
 	}
 	data, nodes, fault := r.pages.Do(ctx, o.PageID, q)
 	if data == nil {
 		data = &pipe.Data{}
 	}
-	if fault != nil && fault.Code == pipe.CodeNeedConfirm && asked.data != nil {
-		data.Confirm = asked.data.Confirm
+	if fault != nil && fault.Code == pipe.CodeNeedConfirm {
+		if ask := o.dialog.asked(ctx); ask != nil {
+			asked = reply{data: &pipe.Data{Confirm: ask}, prompt: dialogPrompt}
+		}
+		if asked.data != nil {
+			data.Confirm = asked.data.Confirm
+		}
 	}
 	switch {
 	case fault != nil:

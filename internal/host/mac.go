@@ -22,6 +22,7 @@ type order struct {
 	domain string // that the command is about
 	rules  *policy.Rules
 	agreed string // digest that a person at this host agreed to
+	dialog *dialogue
 }
 
 // attempt checks a command against the rules and the page as they are now,
@@ -34,7 +35,7 @@ func (r *Router) attempt(ctx context.Context, j *job, agreed string) reply {
 	if fault != nil {
 		return reply{fault: fault}
 	}
-	o.agreed = agreed
+	o.agreed, o.dialog = agreed, &dialogue{r: r, o: o}
 	return r.execute(ctx, o)
 }
 
@@ -236,24 +237,38 @@ func elements(o *order, here agent.Page, t *page.Target) []policy.Element {
 
 // agree answers whether an order may be carried out on what it would act on:
 // nil, or the reason why not, with what a person must be asked in asked. A
-// grant that answers is used up.
+// grant that answers is used up. A yes to a question that the page asked at
+// the element before is also one to the press.
 func (r *Router) agree(ctx context.Context, o *order, t *page.Target, asked *reply) *pipe.Error {
 	if o.isTaken() {
 		return cancelled()
 	}
 	subject, prompt, needed := r.subject(o, t)
 	if !needed {
+		if t != nil {
+			o.dialog.agreed(t, false)
+		}
 		return nil
 	}
 	digest := agent.Digest(o.Action, o.params, o.PageID, subject)
-	if o.agreed == digest {
+	covers := func(yes string) bool {
+		return yes == digest || t != nil &&
+			r.dialogs.covers(yes, agent.Digest(o.Action, o.params, o.PageID, elementSubject(o, t)))
+	}
+	if o.agreed != "" && covers(o.agreed) {
+		if t != nil {
+			o.dialog.agreed(t, false)
+		}
 		return nil
 	}
 	if g := o.Security.Grant; g != nil && o.agreed == "" {
 		switch {
 		case r.grants.used(g.ID):
 			return pipe.Errorf(pipe.CodeGrantInvalid, "grant %s was used before", g.ID)
-		case g.Digest == digest && r.grants.use(g.ID):
+		case covers(g.Digest) && r.grants.use(g.ID):
+			if t != nil {
+				o.dialog.agreed(t, true)
+			}
 			r.log.Info("grant used", "seq", o.Seq, "action", o.Action, "grant", g.ID, "by", g.By, "at", g.At)
 			return nil
 		}

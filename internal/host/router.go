@@ -76,11 +76,12 @@ type RouterConfig struct {
 // Router checks commands and carries them out (seed 001, MacWhitelistCheck
 // and CommandRouter). Its methods may be called from any goroutine.
 type Router struct {
-	log    *slog.Logger
-	pages  Pages
-	cfg    RouterConfig
-	rules  func() *policy.Rules
-	grants grants
+	log     *slog.Logger
+	pages   Pages
+	cfg     RouterConfig
+	rules   func() *policy.Rules
+	grants  grants
+	dialogs dialogs
 
 	mu     sync.Mutex
 	logins map[string]string // domain to log-in URL, where sessionLogin has worked

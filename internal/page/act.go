@@ -24,6 +24,8 @@ type attempt struct {
 	why      string    // what stood in the way of the last try
 	approved *identity // what Inspect has agreed to
 	at       string    // URL of the element's document, when it agreed
+	// typesMore: text is added to what the field holds.
+	typesMore bool
 }
 
 func newAttempt(c *clock, p *Page, r Request, selector string) *attempt {
@@ -33,6 +35,9 @@ func newAttempt(c *clock, p *Page, r Request, selector string) *attempt {
 // again waits before the next try, or says why there is none.
 func (a *attempt) again(why string) *pipe.Error {
 	a.why = why
+	if a.p.asking.saidNo() {
+		return pipe.Errorf(pipe.CodeNotActionable, "%s was given up: the page asked something, and was answered No", clip(a.selector, 100))
+	}
 	if time.Now().Add(a.wait).After(a.end) {
 		return pipe.Errorf(pipe.CodeNotActionable, "%s cannot be acted on: %s", clip(a.selector, 100), a.why)
 	}
@@ -225,6 +230,7 @@ func (a *attempt) press(f found, mouseX, mouseY float64, atOnce bool) (t identit
 	if math.Abs(x-mouseX) > 1 || math.Abs(y-mouseY) > 1 {
 		events = append([]cdp.MouseEvent{{Type: "mouseMoved", X: x, Y: y}}, events...)
 	}
+	a.ask()
 	pressed := p.mouse(ctx, events...)
 	if pressed != nil && ignoreGone(pressed) != nil {
 		return t, false, fault(pressed)
@@ -324,6 +330,7 @@ func typeInto(c *clock, p *Page, r Request) (*pipe.Data, *pipe.Error) {
 		return nil, pipe.Errorf(pipe.CodeInvalidParams, "a tab may only end the text: type into one field at a time")
 	}
 	a := newAttempt(c, p, r, params.Selector)
+	a.typesMore = !params.ClearFirst && body != ""
 	f, e := p.locate(c.ctx, params.Selector)
 	if e != nil {
 		return nil, e
@@ -378,6 +385,7 @@ func (a *attempt) fill(f found, body, tail string, clear bool) (_ *pipe.Data, do
 	}
 	set := args{Token: f.token, ID: field.ID, From: f.id, Strict: f.ref, Expect: a.approved, URL: a.at, Enter: enter, Clear: clear}
 	var ans answer
+	a.ask()
 	if field.Native {
 		set.Text = body
 		if err := p.do(ctx, f.frame, "setNative", set, &ans); err != nil && !errors.Is(err, errWorldGone) {
@@ -389,7 +397,7 @@ func (a *attempt) fill(f found, body, tail string, clear bool) (_ *pipe.Data, do
 		if e := a.blocked(f, ans); e != nil || a.why != "" {
 			return nil, false, e
 		}
-		if tail != "" {
+		if tail != "" && !p.asking.saidNo() {
 			set.Clear = false
 			if err := p.do(ctx, f.frame, "focus", set, &ans); err != nil {
 				return nil, false, a.beforePress(err)
@@ -500,6 +508,9 @@ func (a *attempt) keys(f found, text []command, tail string) (stolen string, _ *
 		return "", fault(err)
 	}
 	for _, r := range tail {
+		if p.asking.saidNo() {
+			return "", nil
+		}
 		var seen answer
 		if err := p.do(ctx, f.frame, "peek", args{Token: f.token}, &seen); err != nil {
 			if ignoreGone(err) != nil {
@@ -597,6 +608,7 @@ func (a *attempt) choose(f found, value string) (_ *pipe.Data, done bool, _ *pip
 		return nil, false, e
 	}
 	var ans answer
+	a.ask()
 	err := p.do(ctx, f.frame, "choose", args{
 		Token: f.token, ID: list.ID, From: f.id, Strict: f.ref, Expect: a.approved, URL: a.at, Value: value,
 	}, &ans)
@@ -633,7 +645,7 @@ func (a *attempt) chooseByHand(f found, value, role string) (*pipe.Data, *pipe.E
 		return nil, e
 	}
 	end := time.Now().Add(2 * time.Second)
-	for {
+	for !p.asking.saidNo() {
 		var ans answer
 		if err := p.ask(ctx, f.frame, "choices", args{Value: value}, &ans); err != nil {
 			return nil, fault(err)
@@ -658,6 +670,7 @@ func (a *attempt) chooseByHand(f found, value, role string) (*pipe.Data, *pipe.E
 			return nil, fault(err)
 		}
 	}
+	return &pipe.Data{}, nil
 }
 
 // clickUntil clicks one element, within the attempt's time.

@@ -34,7 +34,7 @@
 //
 // # Files
 //
-// tab.go is a page and what DevTools tells about it (state.go), browser.go
+// tab.go is a page and what DevTools tells about it (state.go, dialog.go), browser.go
 // the set of pages. world.go reaches into documents through the library in
 // js/, which does what must happen in one evaluation; find.go, act.go, nav.go,
 // read.go, snapshot.go and login.go are the actions.
@@ -119,4 +119,11 @@ type Request struct {
 	// error is the reply. It may take long (a person may be asked): the
 	// element is checked again afterwards. nil agrees to everything.
 	Inspect func(ctx context.Context, t Target) *pipe.Error
+	// Dialog is asked when the page asks with confirm(), from the press of
+	// a click, type or select to the end of the action: true answers OK. It
+	// must answer at once, since the page stands still, and must not use the
+	// page. After a No nothing more is pressed or typed, and the reply is
+	// MAC_NEED_CONFIRM if doing it again with another answer can do nothing
+	// twice; see dialog.go. nil answers No and goes on.
+	Dialog func(d Dialog) bool
 }

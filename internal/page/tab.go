@@ -25,6 +25,7 @@ const (
 type Page struct {
 	tracker
 	frames
+	asking asking
 
 	b      *Browser
 	id     string
@@ -195,6 +196,7 @@ func (p *Page) Do(ctx context.Context, r Request) (*pipe.Data, []pipe.AOMNode, *
 	}
 	defer clock.stop()
 	data, nodes, e := p.carryOut(clock, r)
+	e = p.endAsking(e)
 	if data == nil {
 		data = &pipe.Data{}
 	}
@@ -398,6 +400,7 @@ func (p *Page) onEvent(ctx context.Context, session string, e cdp.Event) {
 	case "Network.requestWillBeSent":
 		decode(p, e, func(r cdp.NetworkRequest) {
 			if r.Type == "XHR" || r.Type == "Fetch" {
+				p.asking.noteRequest(r.Request.Method)
 				p.update(func(s *state) { s.inflight[r.RequestID] = true; s.waiting = len(s.inflight) })
 			}
 		})
@@ -467,18 +470,6 @@ func chainText(hops []string) string {
 		short = append(short, clip(h, 120))
 	}
 	return strings.Join(short, " → ")
-}
-
-func (p *Page) onDialog(ctx context.Context, session string, d cdp.DialogOpening) {
-	accept := d.Type == "alert" || d.Type == "beforeunload"
-	verb := "dismissed"
-	if accept {
-		verb = "accepted"
-	}
-	p.event("dialog", "%s %s: %s", d.Type, verb, clip(strings.Join(strings.Fields(d.Message), " "), 300))
-	if err := p.conn.Post(ctx, session, "Page.handleJavaScriptDialog", cdp.HandleDialog{Accept: accept}); err != nil {
-		p.log.Warn("dialog not answered", "err", err)
-	}
 }
 
 func (p *Page) onNavigated(ctx context.Context, f cdp.Frame) {

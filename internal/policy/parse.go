@@ -190,7 +190,7 @@ func (p *parser) rules(doc *node) *Rules {
 		confirm:   make(map[string]bool),
 	}
 	top := p.object(doc, []string{"version", "domains", "pipe_actions"},
-		"$schema", "storage", "rate_limits", "confirm_when")
+		"$schema", "storage", "rate_limits", "confirm_when", "native_dialogs")
 	if n := top["$schema"]; n != nil {
 		p.is(n, kindString)
 	}
@@ -215,7 +215,24 @@ func (p *parser) rules(doc *node) *Rules {
 	if n := top["confirm_when"]; n != nil && p.is(n, kindArray) {
 		p.when(n, r)
 	}
+	if n := top["native_dialogs"]; n != nil {
+		p.dialogs(n, r)
+	}
 	return r
+}
+
+func (p *parser) dialogs(n *node, r *Rules) {
+	v := p.object(n, nil, "confirm")["confirm"]
+	if v == nil || !p.is(v, kindString) {
+		return
+	}
+	switch v.str {
+	case "ask":
+	case "dismiss":
+		r.dismiss = true
+	default:
+		p.fault(v, "must be \"ask\" or \"dismiss\", is %q", v.str)
+	}
 }
 
 func (p *parser) actions(n *node, r *Rules) {

@@ -25,6 +25,7 @@ type Rules struct {
 	rate      Rate
 	overrides hostMap[Rate]
 	when      []confirmRule
+	dismiss   bool // a page's confirm() is answered No, and nobody is asked
 }
 
 // Rate bounds the accesses to one host (seed 001 §2.5, RateLimit).
@@ -65,6 +66,10 @@ func (r *Rules) Confirmed() []string {
 // AsksByElement reports whether there are rules of confirm_when, which only
 // a browser host can apply.
 func (r *Rules) AsksByElement() bool { return len(r.when) > 0 }
+
+// AsksByDialog reports whether a person is asked when an action makes the
+// page ask with confirm(). Otherwise it gets No.
+func (r *Rules) AsksByDialog() bool { return !r.dismiss }
 
 // AllowDomain reports whether a host may be acted on (seed 001 §2.5,
 // check_domain). The host must be in the form of action.Host; any other
