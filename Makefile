@@ -72,6 +72,10 @@ panel/dist/index.html: $(PANEL) panel/node_modules/.package-lock.json
 	@cd panel && npm run --silent build -- --logLevel warn
 	@touch $@ panel/dist/.gitkeep
 
+.PHONY: extension
+extension: panel ## build the panel as a Chrome extension into panel/extension/dist
+	@cd panel && npm run --silent build:extension
+
 # npm writes this file when it has installed what package-lock.json says.
 %/node_modules/.package-lock.json: %/package-lock.json
 	@./setup.sh --node
