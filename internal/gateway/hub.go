@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"sgclaw/internal/agent"
 	"sgclaw/internal/feed"
@@ -107,6 +110,9 @@ const Now = int64(-1)
 // replays none. It returns the number of the session's newest event. The
 // session need not exist yet.
 func (h *Hub) Watch(ctx context.Context, call *Call, session string, to Audience, after int64) (last int64, err error) {
+	if session == "" || len(session) > store.MaxKey || !utf8.ValidString(session) || strings.ContainsRune(session, 0) {
+		return 0, openclaw.Invalid("invalid session key")
+	}
 	last, err = h.g.store.LastSeq(ctx, session)
 	if err != nil {
 		return 0, err
@@ -339,10 +345,7 @@ func (t *topic) pass(e agent.Event, tr Translator) {
 	native := nativeFrame(e)
 	var frames []*Frame
 	if tr != nil {
-		frames = tr.Translate(e)
-		for _, f := range frames {
-			f.at = e.At
-		}
+		frames = t.translate(e, tr)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -358,6 +361,23 @@ func (t *topic) pass(e agent.Event, tr Translator) {
 			}
 		}
 	}
+}
+
+// translate makes OpenClaw's frames. An event on which that panics has none:
+// it would do so at every gateway.
+func (t *topic) translate(e agent.Event, tr Translator) (frames []*Frame) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.hub.g.log.Error("panic in the translation of an event", "session", t.session, "seq", e.Seq, "kind", e.Kind,
+				"panic", p, slog.String("stack", string(debug.Stack())))
+			frames = nil
+		}
+	}()
+	frames = tr.Translate(e)
+	for _, f := range frames {
+		f.at = e.At
+	}
+	return frames
 }
 
 // caughtUp lets a watcher that is catching up go along with the topic, if it

@@ -439,6 +439,44 @@ func TestWatchAll(t *testing.T) {
 	}
 }
 
+type brittle struct{}
+
+func (brittle) Translate(e agent.Event) []*Frame {
+	if e.RunID == "bad" {
+		panic("cannot be told")
+	}
+	return []*Frame{{Event: "chat.test", Payload: e.RunID, To: ToNative}}
+}
+
+// An event that cannot be translated holds up no other.
+func TestPanicInTranslation(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	idle := s.idle(Config{})
+	idle.hub.translator = func(string) Translator { return brittle{} }
+	at, err := idle.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.serve(idle, at).connect(testToken)
+	lastSeq(t, c.call("test.watch", from("s", 0)))
+	s.accept("s", "bad")
+	s.accept("s", "good")
+	if e := c.await("chat.test"); string(e.Payload) != `"good"` {
+		t.Errorf("got %s", e.Payload)
+	}
+}
+
+func TestBadSessionKeys(t *testing.T) {
+	t.Parallel()
+	c := newStage(t).gateway(Config{}).connect(testToken)
+	for _, key := range []string{"a\x00b", strings.Repeat("x", 513)} {
+		if r := c.call("test.watch", from(key, 0)); r.OK || r.Error.Message != "invalid session key" {
+			t.Errorf("%q: %+v, %v", key, r, r.Error)
+		}
+	}
+}
+
 // Each gateway tells its clients who is at the other.
 func TestPresenceOfTwoGateways(t *testing.T) {
 	t.Parallel()

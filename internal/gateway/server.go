@@ -22,7 +22,7 @@ import (
 const (
 	// maxOpening bounds the sockets whose handshake is under way, which
 	// anybody can open.
-	maxOpening = 256
+	maxOpening = 1024
 	// restartExpected is what clients are told to expect when the gateway
 	// ends: somebody, if not this process, will be back.
 	restartExpected = 5 * time.Second

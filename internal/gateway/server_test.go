@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -443,6 +448,47 @@ func TestListen(t *testing.T) {
 		t.Fatalf("with a token in the store: %v", err)
 	}
 	l.Close()
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	// The certificate of the standard library's test server, and its key.
+	other := httptest.NewTLSServer(http.NotFoundHandler())
+	defer other.Close()
+	pair := other.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cfg := Config{TLSCertFile: filepath.Join(dir, "cert.pem"), TLSKeyFile: filepath.Join(dir, "key.pem")}
+	for path, block := range map[string]*pem.Block{
+		cfg.TLSCertFile: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, cfg.TLSKeyFile: {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := s.gateway(cfg)
+	ws, _, err := websocket.Dial(t.Context(), "wss://"+g.addr+"/", &websocket.DialOptions{
+		HTTPClient: other.Client(), HTTPHeader: http.Header{"Origin": {"https://" + g.addr}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &peer{t: t, ws: ws}
+	defer ws.CloseNow()
+	c.await(openclaw.EventChallenge)
+	if r := c.call("connect", connectParams(testToken)); !r.OK {
+		t.Errorf("got %v", r.Error)
+	}
+	if _, _, err := websocket.Dial(t.Context(), "ws://"+g.addr+"/", nil); err == nil {
+		t.Error("served without TLS")
+	}
+	if _, err := New(s.quiet(), s.store, s.feed, nil, Config{TLSCertFile: "x"}); err == nil {
+		t.Error("a certificate without a key was taken")
+	}
 }
 
 func TestHTTP(t *testing.T) {
