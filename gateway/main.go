@@ -105,7 +105,11 @@ func serve(ctx context.Context, log *slog.Logger, logs *gateway.Logs, cfg *confi
 	}
 	defer temporal.Close()
 	events := feed.New(log, db, cfg.Database.URL.Reveal(), feed.Options{})
-	defer events.Close()
+	defer func() {
+		if err := events.Close(); err != nil {
+			log.Warn("event feed", "err", err)
+		}
+	}()
 	if !panel.Built() {
 		log.Warn("the panel is not built into this gateway: run `make panel`, then `make build`")
 	}

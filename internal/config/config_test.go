@@ -207,7 +207,7 @@ func TestLoadFaults(t *testing.T) {
 			}},
 		{name: "agents",
 			file: "[[agents]]\nid = \"a\"\ndefault = true\ntools = [\"clik\"]\n[agents.context]\ninclude_history = true\nstrategy = \"some\"\n" +
-				"[[agents]]\nid = \"a\"\ndefault = true\nmode = \"stear\"\nmodle = \"x\"\n[[agents]]\nid = \"Sales Bot\"\n[[agents]]\nname = 1\ncontext.strategy = \"lite\"\n[agents.contxt]\n",
+				"[[agents]]\nid = \"a\"\ndefault = true\nmode = \"stear\"\nmodell = \"x\"\n[[agents]]\nid = \"Sales Bot\"\n[[agents]]\nname = 1\ncontext.strategy = \"lite\"\n[agents.contxt]\n",
 			want: []string{
 				`sgclaw.toml:4: agents.tools: unknown action "clik"; did you mean "click"?`,
 				`sgclaw.toml:6: agents.context.include_history: has an effect with strategy = "custom" only`,
@@ -215,7 +215,7 @@ func TestLoadFaults(t *testing.T) {
 				`sgclaw.toml:9: agents.id: "a" is taken by the agent on line 1`,
 				`sgclaw.toml:10: agents.default: the agent on line 1 is the default already`,
 				`sgclaw.toml:11: agents.mode: must be one of queue, steer, interrupt, is "stear"`,
-				`sgclaw.toml:12: agents.modle: unknown key; did you mean "mode`,
+				`sgclaw.toml:12: agents.modell: unknown key; did you mean "model"?`,
 				`sgclaw.toml:14: agents.id: must be 1 to 64 lower-case letters, digits, dashes and underscores, is "Sales Bot"`,
 				`sgclaw.toml:15: agents: needs an id`,
 				`sgclaw.toml:16: agents.name: must be a string, is 1`,

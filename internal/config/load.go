@@ -96,14 +96,6 @@ func (l *loader) warn(format string, args ...any) {
 	l.config.Warnings = append(l.config.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (l *loader) field(name string) (field, bool) {
-	i := slices.IndexFunc(l.fields, func(f field) bool { return f.name == name })
-	if i < 0 {
-		return field{}, false
-	}
-	return l.fields[i], true
-}
-
 func (l *loader) readFile(o Options, getenv func(string) string) {
 	path, named := o.Path, "--config"
 	if path == "" {

@@ -198,7 +198,7 @@ func (p *tomlReader) set(name string, v *unstable.Node, line int) {
 		return
 	}
 	p.config.origins[origin] = p.file + ":" + strconv.Itoa(line)
-	msg := ""
+	var msg string
 	if key != "" {
 		msg = p.entry(f, key, v)
 	} else {
