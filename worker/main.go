@@ -121,6 +121,8 @@ func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []stri
 	w.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 	w.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
 	w.RegisterWorkflow(workflows.Tell)
+	w.RegisterWorkflowWithOptions(workflows.Fire, workflow.RegisterOptions{Name: workflows.FireType})
+	activities.NewFire(temporal).Register(w)
 	agentActs.Register(w)
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("start worker: %w", err)

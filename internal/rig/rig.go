@@ -105,6 +105,8 @@ func (r *Rig) startAgent(log *slog.Logger, cfg Config) error {
 	r.agent.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 	r.agent.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
 	r.agent.RegisterWorkflow(workflows.Tell)
+	r.agent.RegisterWorkflowWithOptions(workflows.Fire, workflow.RegisterOptions{Name: workflows.FireType})
+	activities.NewFire(r.Client).Register(r.agent)
 	acts.Register(r.agent)
 	return r.agent.Start()
 }

@@ -81,6 +81,8 @@ func (c *Core) StartWorker(t testing.TB) (stop func()) {
 	w := worker.New(c.client(t), workflows.AgentQueue, durable.WorkerOptions())
 	w.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 	w.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
+	w.RegisterWorkflowWithOptions(workflows.Fire, workflow.RegisterOptions{Name: workflows.FireType})
+	activities.NewFire(durable.New(temporaltest.Logger(t, slog.LevelError), c.client(t), c.server.Namespace)).Register(w)
 	for name, fn := range map[string]any{
 		activities.AcceptName: c.accept, activities.BeginName: c.begin, activities.ThinkName: c.think,
 		activities.CriticName: func(context.Context, activities.CriticInput) (activities.Verdict, error) {
