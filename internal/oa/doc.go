@@ -1,7 +1,8 @@
 // Package oa is a small office-automation site to try sgclaw on: leave
 // requests with a list, detail pages and approve and reject buttons, a report
 // with a long table, a log-in page, and a page that tries to talk an agent
-// into something.
+// into something. With ?ask=1 a detail page asks with confirm() before it
+// sends a decision.
 //
 // The site keeps a ledger of every POST it gets, so that what an agent really
 // did can be told from what it says it did. With a ledger file the ledger is

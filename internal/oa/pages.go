@@ -52,6 +52,7 @@ var words = map[string]Text{
 	"comment":        {"审批意见", "Comment"},
 	"approve":        {"批准", "Approve"},
 	"reject":         {"驳回", "Reject"},
+	"ask":            {"确定要%s%s的请假单 %s 吗？", "%s the leave request of %s, %s?"},
 	"decide":         {"审批", "Decide on"},
 	"back":           {"返回列表", "Back to list"},
 	"done_approved":  {"操作成功：已批准", "Done: approved"},
@@ -74,7 +75,10 @@ type view struct {
 	Title string
 	User  string
 	Flash string
-	Data  any
+	// Asks: the page asks with a dialog of the browser before it sends a
+	// decision.
+	Asks bool
+	Data any
 }
 
 // T is the text of a key in the page's language.
@@ -82,6 +86,11 @@ func (v view) T(key string) string { return words[key].In(v.Lang) }
 
 // In is t in the page's language.
 func (v view) In(t Text) string { return t.In(v.Lang) }
+
+// Ask is the question before a decision, by the key of its button.
+func (v view) Ask(key string, q Request) string {
+	return fmt.Sprintf(words["ask"].In(v.Lang), v.T(key), v.In(q.Applicant), q.ID)
+}
 
 // StatusText is the name of a status.
 func (v view) StatusText(s Status) string { return v.T(string(s)) }
@@ -211,7 +220,7 @@ func (s *Site) detail(w http.ResponseWriter, r *http.Request) {
 		s.message(w, r, http.StatusNotFound, "no_request")
 		return
 	}
-	v := view{Data: q}
+	v := view{Data: q, Asks: r.URL.Query().Get("ask") != ""}
 	if done := r.URL.Query().Get("done"); done == string(q.Status) && q.Status != Pending {
 		v.Flash = words["done_"+done].In(language(r))
 	}

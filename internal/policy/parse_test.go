@@ -304,3 +304,35 @@ func FuzzParse(f *testing.F) {
 		r.ConfirmWhen(Element{Action: "click", Name: string(data), URL: "http://oa.example.com/", Role: "button"})
 	})
 }
+
+func TestNativeDialogs(t *testing.T) {
+	schema := rulesSchema(t)
+	for text, want := range map[string]struct {
+		asks  bool
+		fault string
+	}{
+		`"storage": {}`:                            {asks: true},
+		`"native_dialogs": {}`:                     {asks: true},
+		`"native_dialogs": {"confirm": "ask"}`:     {asks: true},
+		`"native_dialogs": {"confirm": "dismiss"}`: {},
+		`"native_dialogs": {"confirm": "accept"}`:  {fault: `must be "ask" or "dismiss", is "accept"`},
+		`"native_dialogs": {"confirm": true}`:      {fault: "must be a string"},
+		`"native_dialogs": {"prompt": "ask"}`:      {fault: "unknown key"},
+	} {
+		file := []byte(wrap(text))
+		r, err := Parse(file)
+		if fails := validate(schema, file) != nil; fails != (want.fault != "") {
+			t.Errorf("%s: the schema refuses it: %v", text, fails)
+		}
+		switch {
+		case want.fault != "":
+			if err == nil || !strings.Contains(err.Error(), want.fault) {
+				t.Errorf("%s: %v, want %q", text, err, want.fault)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", text, err)
+		case r.AsksByDialog() != want.asks:
+			t.Errorf("%s: asks %v", text, r.AsksByDialog())
+		}
+	}
+}
