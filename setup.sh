@@ -130,9 +130,16 @@ if [ "$(id -u)" -ne 0 ] && [ "${install[0]}" != brew ]; then
 fi
 say "installing ${packages[*]} (a minute or two) ..."
 export DEBIAN_FRONTEND=noninteractive
-if [ "${install[0]}" = apt-get ]; then
-  ${sudo[@]+"${sudo[@]}"} apt-get update -qq
+fetch() {
+  if [ "${install[0]}" = apt-get ]; then
+    ${sudo[@]+"${sudo[@]}"} apt-get update -qq || return
+  fi
+  ${sudo[@]+"${sudo[@]}"} "${run[@]}" >/dev/null
+}
+if ! fetch; then
+  without_node
+  say "that failed. Missing: ${missing[*]}"
+  exit 1
 fi
-${sudo[@]+"${sudo[@]}"} "${run[@]}" >/dev/null
 say "installed"
 have_node || node_hint "$(node_version)"
