@@ -1,6 +1,6 @@
 // Programs that the tests start and end, and those of the stack that they
 // stop, let go on, and kill. Linux only: it reads /proc.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { createWriteStream, existsSync, linkSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import path from 'node:path'
@@ -134,6 +134,19 @@ export class Stack {
       level = next
     }
     return found
+  }
+
+  /** Runs starter and returns what it prints. */
+  starter(...args) {
+    return execFileSync(this.bin('starter'), args, { env: this.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+  }
+
+  /** The id of the run under way whose task has a text. */
+  openRun(text) {
+    const runs = this.starter('list', '--active', '--json').trim().split('\n').map((line) => JSON.parse(line))
+    const run = runs.flat().find((r) => JSON.stringify(r).includes(text))
+    if (!run) throw new Error(`no run has ${text}: ${JSON.stringify(runs)}`)
+    return run.run_id ?? run.id
   }
 
   signal(name, signal) {
