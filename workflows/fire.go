@@ -52,7 +52,8 @@ func FireSession(in FireInput, due time.Time) string {
 	return in.Session + ":run:" + stamp(due)
 }
 
-func stamp(due time.Time) string { return due.UTC().Format("20060102T150405.000Z") }
+// stamp is exact to the second, as the server is.
+func stamp(due time.Time) string { return due.UTC().Format("20060102T150405Z") }
 
 // Fire hands a schedule's task to its session when it is due. How the task
 // goes on is the session's business.

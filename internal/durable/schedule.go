@@ -345,6 +345,7 @@ func (c *Client) DeleteSchedule(ctx context.Context, id string) error {
 
 // TriggerSchedule fires a schedule now, and waits for some moments until the
 // server says which run that is for; it is without a RunID if it does not.
+// Within one second it is fired once.
 func (c *Client) TriggerSchedule(ctx context.Context, id string) (Firing, error) {
 	before, err := c.DescribeSchedule(ctx, id)
 	if err != nil {

@@ -64,6 +64,15 @@ func Methods() []Method {
 		on("question.list", viewer, short, questionList),
 		on("taskSuggestions.list", viewer, short, taskSuggestionsList),
 
+		on("cron.list", viewer, short, cronList),
+		on("cron.status", viewer, short, cronStatus),
+		on("cron.get", viewer, short, cronGet),
+		on("cron.add", operator, short, cronAdd),
+		on("cron.update", operator, short, cronUpdate),
+		on("cron.remove", operator, short, cronRemove),
+		on("cron.run", operator, short, cronRun),
+		on("cron.runs", viewer, short, cronRuns),
+
 		// Ours.
 		on("sgclaw.watch", viewer, short, watch),
 		on("sgclaw.unwatch", viewer, short, unwatch),
