@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -246,7 +245,7 @@ func (c *Conn) carryOut(ctx context.Context, m Method, req openclaw.Request) {
 func (c *Conn) handle(ctx context.Context, m Method, call *Call) (payload any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.g.log.Error("panic in a handler", "method", m.Name, "panic", p, slog.String("stack", string(debug.Stack())))
+			c.g.log.Error("panic in a handler", "method", m.Name, "panic", p, "stack", string(debug.Stack()))
 			payload, err = nil, openclaw.Internal()
 		}
 	}()

@@ -39,11 +39,11 @@ type Config struct {
 	// Hosts are the names under which the gateway is reached, beside
 	// localhost and addresses.
 	Hosts []string
-	// MaxClients bounds the connections; 4096 if 0.
+	// MaxClients bounds the connections; 5000 if 0.
 	MaxClients int
-	// MaxFrameBytes bounds a frame from a client; 25 MiB if 0.
+	// MaxFrameBytes bounds a frame from a client; 4 MiB if 0.
 	MaxFrameBytes int
-	// MaxBufferedBytes bounds what waits for a client; 8 MiB if 0.
+	// MaxBufferedBytes bounds what waits for a client; 16 MiB if 0.
 	MaxBufferedBytes int
 	// MaxInFlight bounds the requests of a connection that are being
 	// carried out; 64 if 0.
@@ -82,9 +82,9 @@ type Config struct {
 
 func (c *Config) withDefaults() {
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:18789")
-	c.MaxClients = cmp.Or(c.MaxClients, 4096)
-	c.MaxFrameBytes = cmp.Or(c.MaxFrameBytes, 25<<20)
-	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, 8<<20)
+	c.MaxClients = cmp.Or(c.MaxClients, 5000)
+	c.MaxFrameBytes = cmp.Or(c.MaxFrameBytes, 4<<20)
+	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, 16<<20)
 	c.MaxInFlight = cmp.Or(c.MaxInFlight, 64)
 	c.Version = cmp.Or(c.Version, "dev")
 	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, openclaw.HandshakeTimeout)

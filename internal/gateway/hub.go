@@ -369,7 +369,7 @@ func (t *topic) translate(e agent.Event, tr Translator) (frames []*Frame) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.hub.g.log.Error("panic in the translation of an event", "session", t.session, "seq", e.Seq, "kind", e.Kind,
-				"panic", p, slog.String("stack", string(debug.Stack())))
+				"panic", p, "stack", string(debug.Stack()))
 			frames = nil
 		}
 	}()

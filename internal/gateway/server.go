@@ -32,8 +32,8 @@ const (
 	leaveTimeout   = time.Second
 )
 
-// ErrNoToken: the gateway would listen to other machines, and nobody could
-// be told from anybody.
+// ErrNoToken says that the gateway would listen to other machines, and nobody
+// could be told from anybody.
 var ErrNoToken = errors.New("to listen elsewhere than on this machine a token is needed: set gateway.token or gateway.token_file, or make one with `starter token`")
 
 // Listen opens the configured address. Without a token at all it is
@@ -203,7 +203,7 @@ func (g *Gateway) socket(ctx context.Context, w http.ResponseWriter, r *http.Req
 		g.log.Debug("upgrade", "err", err)
 		return
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }()
 	c := &Conn{
 		g: g, id: uuid.NewString(), addr: r.RemoteAddr, ws: ws, out: newOutbox(g.cfg.MaxBufferedBytes),
 		since: time.Now(), sessions: map[string]struct{}{}, abort: func() {},

@@ -559,7 +559,7 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	s.store.Close()
-	if resp, body := get(t, "http://"+g.addr+"/readyz", nil); resp.StatusCode != 503 || strings.Contains(body, "sql") {
+	if resp, body := get(t, "http://"+g.addr+"/readyz", nil); resp.StatusCode != http.StatusServiceUnavailable || strings.Contains(body, "sql") {
 		t.Errorf("without a database: %d %s", resp.StatusCode, body)
 	}
 }

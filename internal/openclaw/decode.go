@@ -101,7 +101,7 @@ func parseRules(tag string) *rules {
 		number := func() float64 {
 			n, err := strconv.ParseFloat(value, 64)
 			if err != nil {
-				panic(fmt.Sprintf("tag %q: %v", tag, err))
+				panic(fmt.Sprintf("tag %q: %v", tag, err)) //nolint:forbidigo // a tag is code
 			}
 			return n
 		}
@@ -118,7 +118,7 @@ func parseRules(tag string) *rules {
 		case "oneof":
 			r.oneof = strings.Split(value, "|")
 		default:
-			panic(fmt.Sprintf("tag %q: unknown rule %q", tag, key))
+			panic(fmt.Sprintf("tag %q: unknown rule %q", tag, key)) //nolint:forbidigo // a tag is code
 		}
 	}
 	return r
@@ -216,7 +216,7 @@ func (f *faults) decode(raw json.RawMessage, v reflect.Value, r *rules, at strin
 	case reflect.Int, reflect.Int64, reflect.Float64:
 		f.number(raw, v, r, at)
 	default:
-		panic(fmt.Sprintf("parameters of type %s", v.Type()))
+		panic(fmt.Sprintf("parameters of type %s", v.Type())) //nolint:forbidigo // a type is code
 	}
 }
 
