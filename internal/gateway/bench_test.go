@@ -21,6 +21,7 @@ import (
 
 	"sgclaw/internal/agent"
 	"sgclaw/internal/openclaw"
+	"sgclaw/internal/temporaltest"
 )
 
 // The load: clients spread over sessions, and events over the sessions.
@@ -40,7 +41,9 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	temporaltest.Stop()
+	os.Exit(code)
 }
 
 // loadResult is what the clients saw.

@@ -222,7 +222,7 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-func delta(run string, step int, text string) *Frame {
+func pieceFrame(run string, step int, text string) *Frame {
 	data, err := json.Marshal(agent.DeltaEvent{Step: step, Text: text})
 	if err != nil {
 		panic(err)
@@ -244,12 +244,12 @@ func TestOutboxMerges(t *testing.T) {
 		put(&Frame{Event: "x", Payload: i})
 	}
 	for range 100 {
-		put(delta("a", 1, "a"))
-		put(delta("b", 1, "b"))
+		put(pieceFrame("a", 1, "a"))
+		put(pieceFrame("b", 1, "b"))
 	}
 	put(&Frame{Event: "x", Payload: "between"})
-	put(delta("a", 2, "c"))
-	put(delta("a", 2, "d"))
+	put(pieceFrame("a", 2, "c"))
+	put(pieceFrame("a", 2, "d"))
 	var got []string
 	for {
 		l, _ := o.take()

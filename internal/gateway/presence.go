@@ -25,7 +25,7 @@ const (
 	// shownPresence bounds what an event and a snapshot list, so that a
 	// thousand clients do not tell each other of a thousand clients.
 	shownPresence = 50
-	maxTold       = 200 // characters of what a client says of itself
+	maxClaim      = 200 // characters of what a client says of itself
 )
 
 // presence knows who is connected to this gateway and the others.
@@ -160,9 +160,9 @@ func (p *presence) self() openclaw.Presence {
 // client says of itself.
 func (c *Conn) presence() openclaw.Presence {
 	e := openclaw.Presence{
-		Host: told(c.client.DisplayName), Version: told(c.client.Version), Platform: told(c.client.Platform),
-		DeviceFamily: told(c.client.DeviceFamily), Mode: c.client.Mode, Reason: "connect",
-		Text:  fmt.Sprintf("Client: %s · %s · %s", c.who.Name, c.client.ID, told(c.client.Version)),
+		Host: clipped(c.client.DisplayName), Version: clipped(c.client.Version), Platform: clipped(c.client.Platform),
+		DeviceFamily: clipped(c.client.DeviceFamily), Mode: c.client.Mode, Reason: "connect",
+		Text:  fmt.Sprintf("Client: %s · %s · %s", c.who.Name, c.client.ID, clipped(c.client.Version)),
 		Roles: []string{string(c.who.Role)}, Scopes: c.scopes, InstanceID: c.id, DeviceID: c.device,
 	}
 	if e.Host == "" {
@@ -174,10 +174,10 @@ func (c *Conn) presence() openclaw.Presence {
 	return e
 }
 
-// told shortens what a client says of itself.
-func told(s string) string {
-	if r := []rune(s); len(r) > maxTold {
-		return string(r[:maxTold])
+// clipped shortens what a client says of itself.
+func clipped(s string) string {
+	if r := []rune(s); len(r) > maxClaim {
+		return string(r[:maxClaim])
 	}
 	return s
 }

@@ -23,10 +23,13 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
 
 	"sgclaw/internal/access"
+	"sgclaw/internal/durable"
 	"sgclaw/internal/openclaw"
 	"sgclaw/internal/telemetry"
+	"sgclaw/internal/temporaltest"
 )
 
 // request is a frame as a client writes it.
@@ -488,6 +491,35 @@ func TestTLS(t *testing.T) {
 	}
 	if _, err := New(s.quiet(), s.store, s.feed, nil, Config{TLSCertFile: "x"}); err == nil {
 		t.Error("a certificate without a key was taken")
+	}
+}
+
+// A gateway is ready when Temporal is there too.
+func TestReadyWithTemporal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	there := temporaltest.Start(t)
+	away, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1", Logger: s.quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	for _, tt := range []struct {
+		tc   client.Client
+		want int
+	}{{there.Client, http.StatusOK}, {away, http.StatusServiceUnavailable}} {
+		g := s.idle(Config{})
+		g.core = durable.New(s.quiet(), tt.tc, there.Namespace)
+		l, err := g.Listen(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := s.serve(g, l)
+		if resp, body := get(t, "http://"+served.addr+"/readyz", nil); resp.StatusCode != tt.want {
+			t.Errorf("status %d (%s), want %d", resp.StatusCode, body, tt.want)
+		}
+		// Clients are let in all the same.
+		served.connect(testToken)
 	}
 }
 
