@@ -35,7 +35,8 @@ type presence struct {
 	dirty chan struct{}
 
 	mu      sync.Mutex
-	entries []openclaw.Presence
+	others  []openclaw.Presence // at the other gateways
+	told    []string            // ids of all of whom clients were told
 	version int64
 }
 
@@ -56,20 +57,32 @@ func (p *presence) changed() {
 	}
 }
 
-// Presence lists who is connected, to this gateway and the others, as far as
-// it is known; the gateways themselves are among them.
+// Presence lists who is connected: to this gateway, and, as of some seconds
+// ago, to the others. The gateways themselves are among them.
 func (g *Gateway) Presence() []openclaw.Presence {
+	now := time.Now().UnixMilli()
+	conns := g.everyone()
+	slices.SortFunc(conns, func(a, b *Conn) int { return a.since.Compare(b.since) })
+	out := make([]openclaw.Presence, 0, len(conns)+1)
+	self := g.here.self()
+	self.TS, self.OnlineSince = now, g.started.UnixMilli()
+	out = append(out, self)
+	for _, c := range conns {
+		e := c.presence()
+		e.TS, e.OnlineSince = now, c.since.UnixMilli()
+		out = append(out, e)
+	}
 	g.here.mu.Lock()
 	defer g.here.mu.Unlock()
-	return slices.Clone(g.here.entries)
+	return append(out, g.here.others...)
 }
 
 // snapshot is what a client is told that has just connected.
 func (p *presence) snapshot(self openclaw.Presence) ([]openclaw.Presence, int64) {
+	all := p.g.Presence()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := slices.Clone(p.entries[:min(len(p.entries), shownPresence)])
-	return append(out, self), p.version
+	return append(all[:min(len(all), shownPresence)], self), p.version
 }
 
 // run keeps the store and the clients informed until ctx ends.
@@ -80,6 +93,7 @@ func (p *presence) run(ctx context.Context) {
 		if err := p.beat(ctx); err != nil && ctx.Err() == nil && !store.Unavailable(err) {
 			p.g.log.Warn("presence", "err", err)
 		}
+		p.tell()
 		select {
 		case <-ctx.Done():
 			return
@@ -95,8 +109,7 @@ func (p *presence) run(ctx context.Context) {
 	}
 }
 
-// beat writes down who is here, reads who is elsewhere, and tells the
-// clients if that is news.
+// beat writes down who is here and reads who is elsewhere.
 func (p *presence) beat(ctx context.Context) error {
 	now := time.Now()
 	conns := p.g.everyone()
@@ -121,19 +134,35 @@ func (p *presence) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	entries := make([]openclaw.Presence, 0, len(all))
+	others := []openclaw.Presence{}
 	for _, r := range all {
+		if r.Instance == p.g.instance {
+			continue
+		}
 		var e openclaw.Presence
 		if err := json.Unmarshal(r.Body, &e); err != nil {
 			return fmt.Errorf("presence of %s: %w", r.Instance, err)
 		}
 		e.TS, e.OnlineSince = now.UnixMilli(), r.Since.UnixMilli()
-		entries = append(entries, e)
+		others = append(others, e)
 	}
 	p.mu.Lock()
-	news := !slices.EqualFunc(p.entries, entries, func(a, b openclaw.Presence) bool { return a.InstanceID == b.InstanceID })
-	p.entries = entries
+	p.others = others
+	p.mu.Unlock()
+	return nil
+}
+
+// tell tells the clients who is connected, if that is news.
+func (p *presence) tell() {
+	all := p.g.Presence()
+	ids := make([]string, len(all))
+	for i, e := range all {
+		ids[i] = e.InstanceID
+	}
+	p.mu.Lock()
+	news := !slices.Equal(p.told, ids)
 	if news {
+		p.told = ids
 		p.version++
 	}
 	version := p.version
@@ -141,11 +170,10 @@ func (p *presence) beat(ctx context.Context) error {
 	if news {
 		p.g.hub.Broadcast(&Frame{
 			Event:   openclaw.EventPresence,
-			Payload: openclaw.PresenceEvent{Presence: entries[:min(len(entries), shownPresence)]},
+			Payload: openclaw.PresenceEvent{Presence: all[:min(len(all), shownPresence)]},
 			version: &openclaw.StateVersion{Presence: version},
 		}, "")
 	}
-	return nil
 }
 
 // self is the gateway's own entry.
