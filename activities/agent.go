@@ -642,6 +642,9 @@ func (a *Agent) Finish(ctx context.Context, in FinishInput) (FinishResult, error
 		if (in.Reason == agent.ReasonModelFailed || in.Reason == agent.ReasonNoAgent) && in.Detail != "" {
 			summary += ": " + in.Detail
 		}
+		if in.Why != "" {
+			summary += ": " + in.Why
+		}
 	}
 	res, err := a.record.Finish(ctx, f, agent.TaskResult{
 		RunID: in.RunID, Status: in.Status, Success: in.Status == agent.StatusDone, Reason: in.Reason, Summary: summary,

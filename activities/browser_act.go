@@ -16,6 +16,7 @@ import (
 
 	"sgclaw/internal/action"
 	"sgclaw/internal/agent"
+	"sgclaw/internal/locale"
 	"sgclaw/internal/pipe"
 	"sgclaw/internal/policy"
 )
@@ -689,6 +690,9 @@ func (a *act) report(res agent.Result) {
 	switch res.Outcome {
 	case agent.OutcomeFailed, agent.OutcomeUnknown, agent.OutcomeRefused:
 		line, _, _ := strings.Cut(res.Text, "\n")
+		if res.Outcome == agent.OutcomeRefused {
+			line = locale.Text(a.cfg.Locale, locale.Refused) + ": " + describe(a.in.Call, a.cfg.Locale)
+		}
 		a.host.Offer(&pipe.Log{Type: pipe.TypeLog, TaskID: a.in.TaskID, Time: time.Now().UTC(), Level: "warn", Message: line})
 	}
 }

@@ -617,6 +617,29 @@ func TestConfirmByTheHost(t *testing.T) {
 	b.wantSent(4)
 }
 
+// A host may ask twice about one call: about the press, and about the dialog
+// that the press brings up. Each grant is for its question, and what is done
+// at last is done once.
+func TestHostAsksTwice(t *testing.T) {
+	b := newBench(t, activities.BrowserConfig{})
+	in := click()
+	for i, digest := range []string{"press", "dialog"} {
+		b.host.say(refused(pipe.CodeNeedConfirm, &pipe.Data{Confirm: &pipe.ConfirmAsk{Digest: digest}}))
+		res := b.mustAct(in)
+		if res.Outcome != agent.OutcomeNeedConfirm || res.Digest != digest {
+			t.Fatalf("question %d: %+v", i, res)
+		}
+		in.Grant = &agent.Grant{ID: "g-" + digest, By: "张三", Digest: res.Digest}
+	}
+	b.host.say(done("clicked"))
+	for range 2 {
+		if res := b.mustAct(in); res.Outcome != agent.OutcomeDone {
+			t.Errorf("got %+v", res)
+		}
+	}
+	b.wantSent(3)
+}
+
 func TestHostAnswers(t *testing.T) {
 	for _, c := range []struct {
 		code    pipe.Code
@@ -656,13 +679,16 @@ func TestExecutionLog(t *testing.T) {
 	in.TaskID = "t1"
 	b.host.say(refused(pipe.CodeNotEditable, nil))
 	b.mustAct(in)
+	in.Call.ID = "c2"
+	b.host.say(refused(pipe.CodeConfirmRejected, nil))
+	b.mustAct(in)
 	var got []string
 	for _, m := range b.host.offers {
 		if l, ok := m.(*pipe.Log); ok {
 			got = append(got, l.TaskID+" "+l.Level+" "+l.Message)
 		}
 	}
-	want := []string{"t1 info 填写 #pw", "t1 warn failed: type: CMD_NOT_EDITABLE: no"}
+	want := []string{"t1 info 填写 #pw", "t1 warn failed: type: CMD_NOT_EDITABLE: no", "t1 info 填写 #pw", "t1 warn 用户拒绝了此操作: 填写 #pw"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}

@@ -198,6 +198,7 @@ type FinishInput struct {
 	Reason  string       `json:"reason,omitempty"`
 	Summary string       `json:"summary,omitempty"` // empty: the model's last answer, or the reason in the person's language
 	Detail  string       `json:"detail,omitempty"`  // for engineers, e.g. the model's error
+	Why     string       `json:"why,omitempty"`     // in the words of the person who aborted it
 	EndedAt time.Time    `json:"ended_at"`
 }
 

@@ -140,6 +140,12 @@ func (a *app) durable(ctx context.Context) (*durable.Client, error) {
 // errDatabase marks a database that is needed and cannot be used.
 var errDatabase = errors.New("database")
 
+// databaseError is errDatabase in the words of what went wrong.
+type databaseError struct{ error }
+
+func (e databaseError) Is(target error) bool { return target == errDatabase }
+func (e databaseError) Unwrap() error        { return e.error }
+
 // databaseTimeout bounds how long a command that can do without the database
 // waits for it.
 const databaseTimeout = 3 * time.Second
@@ -158,7 +164,7 @@ func (a *app) database(ctx context.Context) (*store.Store, error) {
 	}
 	db, err := store.Open(ctx, cfg.Database.URL.Reveal(), store.Options{MaxConns: 4, Log: a.log()})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDatabase, err)
+		return nil, databaseError{err}
 	}
 	a.db = db
 	return db, nil

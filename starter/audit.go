@@ -43,7 +43,7 @@ func (a *app) auditCommand() *cobra.Command {
 			}
 			entries, err := db.AuditLog(cmd.Context(), f)
 			if err != nil {
-				return fmt.Errorf("%w: %w", errDatabase, err)
+				return databaseError{err}
 			}
 			if a.json {
 				for _, e := range entries {

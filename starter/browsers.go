@@ -84,7 +84,7 @@ func (a *app) breakerCommand() *cobra.Command {
 		}
 		rows, err := db.Breakers(cmd.Context())
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDatabase, err)
+			return databaseError{err}
 		}
 		if a.json {
 			for _, b := range rows {
@@ -167,7 +167,7 @@ func (a *app) migrateCommand() *cobra.Command {
 	show := func(cmd *cobra.Command, db *store.Store) error {
 		rows, err := db.MigrationStatus(cmd.Context())
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDatabase, err)
+			return databaseError{err}
 		}
 		for _, m := range rows {
 			l := migrationLine{"migration", m.Version, m.Name, m.Applied, some(m.AppliedAt)}
@@ -191,7 +191,7 @@ func (a *app) migrateCommand() *cobra.Command {
 				return err
 			}
 			if err := db.Migrate(cmd.Context()); err != nil {
-				return fmt.Errorf("%w: %w", errDatabase, err)
+				return databaseError{err}
 			}
 			return show(cmd, db)
 		},

@@ -101,11 +101,15 @@ func textsIn(f *ast.File) []string {
 			return true
 		}
 		sel, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || sel.Sel.Name != "t" && sel.Sel.Name != "note" && sel.Sel.Name != "warn" {
+		if !ok || sel.Sel.Name != "t" && sel.Sel.Name != "note" && sel.Sel.Name != "warn" && sel.Sel.Name != "count" {
 			return true
 		}
 		if lit, ok := call.Args[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			keys = append(keys, strings.Trim(lit.Value, `"`))
+			key := strings.Trim(lit.Value, `"`)
+			keys = append(keys, key)
+			if sel.Sel.Name == "count" {
+				keys = append(keys, key+"_1")
+			}
 		}
 		return true
 	})

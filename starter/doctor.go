@@ -59,9 +59,9 @@ func (a *app) doctorCommand() *cobra.Command {
 				fmt.Fprintln(w)
 				switch {
 				case d.fails > 0:
-					fmt.Fprintln(w, a.red(a.t("doctor_fail", d.fails)))
+					fmt.Fprintln(w, a.red(a.count("doctor_fail", d.fails)))
 				case d.warns > 0:
-					fmt.Fprintln(w, a.yellow(a.t("doctor_warn", d.warns)))
+					fmt.Fprintln(w, a.yellow(a.count("doctor_warn", d.warns)))
 				default:
 					fmt.Fprintln(w, a.green(a.t("doctor_ok")))
 				}

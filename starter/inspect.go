@@ -338,12 +338,12 @@ func (a *app) printResult(w io.Writer, l resultLine) {
 	if l.Reason != "" {
 		fmt.Fprintf(w, " · %s", a.reason(l.Reason))
 	}
-	fmt.Fprintf(w, " · %s", a.t("steps", l.StepCount))
+	fmt.Fprintf(w, " · %s", a.count("steps", l.StepCount))
 	if l.DurationMS > 0 {
 		fmt.Fprintf(w, " · %s", short(time.Duration(l.DurationMS)*time.Millisecond))
 	}
 	if l.TokenUsage.TotalTokens > 0 {
-		fmt.Fprintf(w, " · %s", a.t("tokens", l.TokenUsage.TotalTokens))
+		fmt.Fprintf(w, " · %s", a.count("tokens", l.TokenUsage.TotalTokens))
 	}
 	fmt.Fprintln(w)
 	if l.Summary != "" && l.Summary != a.reason(l.Reason) && !a.shown {

@@ -27,7 +27,12 @@ func (a *app) root() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.json {
+				return usage("%s", a.t("want_command"))
+			}
+			return cmd.Help()
+		},
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "", a.t("flag_config"))
@@ -54,6 +59,13 @@ func (a *app) root() *cobra.Command {
 	root.SetVersionTemplate("starter {{.Version}}\n")
 	root.SetUsageTemplate(a.usageTemplate())
 	root.SetHelpCommand(a.helpCommand())
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if a.json { // stdout is for programs
+			root.SetOut(a.stderr)
+		}
+		help(cmd, args)
+	})
 	root.AddCommand(
 		a.startCommand(), a.watchCommand(), a.confirmCommand(), a.rejectCommand(), a.abortCommand(),
 		a.instructCommand(), a.moveCommand(), a.statusCommand(), a.listCommand(), a.resultCommand(),

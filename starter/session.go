@@ -99,7 +99,7 @@ func (a *app) sessionListCommand() *cobra.Command {
 			}
 			sessions, _, err := db.Sessions(cmd.Context(), f)
 			if err != nil {
-				return fmt.Errorf("%w: %w", errDatabase, err)
+				return databaseError{err}
 			}
 			if a.json {
 				for _, s := range sessions {
@@ -170,7 +170,7 @@ func away(err error) error {
 	if errors.Is(err, record.ErrNotFound) || errors.Is(err, record.ErrInvalid) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errDatabase, err)
+	return databaseError{err}
 }
 
 func (a *app) emitSession(s record.Session, items []store.HistoryItem) error {
@@ -256,7 +256,7 @@ func (a *app) auditSession(ctx context.Context, db *store.Store, verb, key strin
 		return err
 	}
 	if err := db.Audit(ctx, store.AuditEntry{Who: a.who(), Via: store.ViaStarter, Verb: verb, Session: key, Detail: detail}); err != nil {
-		return fmt.Errorf("%w: %w", errDatabase, err)
+		return databaseError{err}
 	}
 	return nil
 }

@@ -13,6 +13,14 @@ func (a *app) t(key string, args ...any) string {
 	return locale.Text(a.lang, locale.Key("starter."+key), args...)
 }
 
+// count is a text about n things; English has another one for a single thing.
+func (a *app) count(key string, n int) string {
+	if n == 1 {
+		return a.t(key+"_1", n)
+	}
+	return a.t(key, n)
+}
+
 // deed names an action as people do; in English its own name does.
 func (a *app) deed(name string) string {
 	if _, known := action.Lookup(name); a.lang == locale.EN || !known {

@@ -56,7 +56,7 @@ func (a *app) tokenCommand() *cobra.Command {
 		}
 		tokens, err := db.Tokens(cmd.Context())
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDatabase, err)
+			return databaseError{err}
 		}
 		if a.json {
 			for _, t := range tokens {
@@ -148,7 +148,7 @@ func (a *app) createToken(cmd *cobra.Command, secret string, token access.Token)
 		return err
 	}
 	if err := db.InsertToken(cmd.Context(), token); err != nil {
-		return fmt.Errorf("%w: %w", errDatabase, err)
+		return databaseError{err}
 	}
 	line := toTokenLine(token)
 	line.Secret = secret
@@ -184,7 +184,7 @@ func (a *app) auditToken(cmd *cobra.Command, db *store.Store, verb string, d tok
 		return err
 	}
 	if err := db.Audit(cmd.Context(), store.AuditEntry{Who: a.who(), Via: store.ViaStarter, Verb: verb, Detail: detail}); err != nil {
-		return fmt.Errorf("%w: %w", errDatabase, err)
+		return databaseError{err}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (v *view) tick() {
 		parts = append([]string{v.app.t("step", v.step)}, parts...)
 	}
 	if v.tokens > 0 {
-		parts = append(parts, v.app.t("tokens", v.tokens))
+		parts = append(parts, v.app.count("tokens", v.tokens))
 	}
 	head := "· " + strings.Join(parts, " · ")
 	room := v.app.width - 1 - cells(head)
@@ -119,6 +119,12 @@ func (v *view) event(e agent.Event) error {
 			return err
 		}
 		v.thought(t)
+	case agent.EventInstructed:
+		var i agent.InstructedEvent
+		if err := decode(&i); err != nil {
+			return err
+		}
+		v.line(a.yellow("· "+a.t("was_instructed", plain(i.By))) + " " + oneLine(plain(i.Text), 500))
 	case agent.EventStep:
 		var s agent.StepEvent
 		if err := decode(&s); err != nil {
@@ -144,7 +150,7 @@ func (v *view) thought(t agent.ThoughtEvent) {
 		extra = append(extra, short(time.Duration(t.TookMS)*time.Millisecond))
 	}
 	if t.Usage.TotalTokens > 0 {
-		extra = append(extra, a.t("tokens", t.Usage.TotalTokens))
+		extra = append(extra, a.count("tokens", t.Usage.TotalTokens))
 	}
 	v.line(head + a.dim("  "+strings.Join(extra, " · ")))
 	v.said = strings.TrimSpace(t.Text)
@@ -247,7 +253,7 @@ func (a *app) printQuestion(w io.Writer, q agent.Confirmation) {
 		}
 	}
 	row("ask_prompt", oneLine(q.Ask.Prompt.In(a.lang), 500))
-	row("ask_context", oneLine(q.Ask.Context, 300))
+	row("ask_context", oneLine(q.Ask.Context, 1000))
 	row("ask_page", q.Ask.URL)
 	if q.Ask.URL == "" {
 		row("ask_page", q.Ask.Domain)

@@ -38,7 +38,11 @@ func (a *app) watchCommand() *cobra.Command {
 			if !errors.Is(err, durable.ErrNotFound) {
 				return err
 			}
-			return a.watchSession(ctx, c, args[0])
+			err = a.watchSession(ctx, c, args[0])
+			if errors.Is(err, durable.ErrNotFound) {
+				return fmt.Errorf("run or session %s: %w", args[0], durable.ErrNotFound)
+			}
+			return err
 		},
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -224,6 +225,9 @@ func kept(t *testing.T, url, runID string) {
 	if _, err := db.BeginRun(ctx, f, record.Begin{Session: durable.OwnSession(runID), Message: m, Settings: agent.Settings{MaxSteps: 50}, Browser: "b1", StartedAt: now}); err != nil {
 		t.Fatal(err)
 	}
+	if err := db.AddInstruction(ctx, f, "i1", "李四", "the blue one"); err != nil {
+		t.Fatal(err)
+	}
 	f.Step = 1
 	call := agent.Call{ID: "c1", Action: "click", Params: json.RawMessage(`{"selector":"e7"}`)}
 	if _, err := db.RecordThought(ctx, f, record.Thought{
@@ -282,7 +286,7 @@ func TestDatabaseMakesItRicher(t *testing.T) {
 		t.Errorf("status of a run from the record:\n%s", got)
 	}
 	got := call(0, "watch", "k1")
-	for _, want := range []string{"step 1", "m1 · 1.2 s · 912 tokens", "first the button", "✓  1 click e7 · 40 ms", "✓ done", "all done"} {
+	for _, want := range []string{"step 1", "m1 · 1.2 s · 912 tokens", "added by 李四: the blue one", "first the button", "✓  1 click e7 · 40 ms", "✓ done · 2 steps", "all done"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("watch does not show %q:\n%s", want, got)
 		}
@@ -312,5 +316,21 @@ func TestRunOfConfirm(t *testing.T) {
 		if got, ok := runOfConfirm(id); got != want || ok != (want != "") {
 			t.Errorf("runOfConfirm(%q) = %q, %v; want %q", id, got, ok, want)
 		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for lang, want := range map[string]string{"en": "0 steps, 1 step, 2 steps", "zh": "0 步, 1 步, 2 步"} {
+		a := &app{lang: lang}
+		if got := a.count("steps", 0) + ", " + a.count("steps", 1) + ", " + a.count("steps", 2); got != want {
+			t.Errorf("%s: %q, want %q", lang, got, want)
+		}
+	}
+}
+
+func TestDatabaseErrorsAreToldOnce(t *testing.T) {
+	err := error(databaseError{io.ErrUnexpectedEOF})
+	if err.Error() != io.ErrUnexpectedEOF.Error() || !errors.Is(err, errDatabase) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -144,6 +144,9 @@ func label(s string) string {
 // code is label in Markdown, as text that is not formatted.
 func code(s string) string { return "`" + strings.ReplaceAll(label(s), "`", "'") + "`" }
 
+// Beginning is what lists show of a task's text.
+func Beginning(text string) string { return shorten(text, maxTask) }
+
 // shorten cuts s to at most n bytes at a rune's edge.
 func shorten(s string, n int) string {
 	if len(s) <= n {

@@ -762,7 +762,7 @@ func (r *run) finish(ctx workflow.Context, end *ending) (Outcome, error) {
 	r.status = end.status
 	res, err := call[activities.FinishResult](ctx, quick("finish: "+r.last(end)), activities.FinishName, activities.FinishInput{
 		RunID: r.in.Message.ID, Step: r.st.Step, Status: end.status, Reason: end.reason, Summary: end.summary, Detail: end.detail,
-		EndedAt: workflow.Now(ctx),
+		Why: r.why(end), EndedAt: workflow.Now(ctx),
 	})
 	if err != nil {
 		return Outcome{}, err
@@ -782,6 +782,14 @@ func (r *run) finish(ctx workflow.Context, end *ending) (Outcome, error) {
 		return out, err
 	}
 	return out, nil
+}
+
+// why is what the person said who ended the run.
+func (r *run) why(end *ending) string {
+	if r.aborted == nil || end.reason != agent.ReasonAborted {
+		return ""
+	}
+	return label(r.aborted.Reason)
 }
 
 // last tells how the run ends, and who ended it.

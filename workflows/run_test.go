@@ -352,10 +352,13 @@ func TestAbort(t *testing.T) {
 	t.Run("before anything", func(t *testing.T) {
 		s := asking()
 		e := env(t, s)
-		e.RegisterDelayedCallback(func() { e.SignalWorkflow(workflows.AbortName, workflows.Abort{By: "li"}) }, 0)
+		e.RegisterDelayedCallback(func() { e.SignalWorkflow(workflows.AbortName, workflows.Abort{By: "li", Reason: "wrong\nmonth"}) }, 0)
 		e.ExecuteWorkflow(workflows.Run, input())
 		if out := outcome(t, e); out.Status != agent.StatusAborted {
 			t.Errorf("outcome %+v", out)
+		}
+		if s.finished.Why != "wrong month" {
+			t.Errorf("finished %+v", s.finished)
 		}
 	})
 }

@@ -90,7 +90,7 @@ func (s *session) inbox() (Inbox, error) {
 			continue // on its way from one to the other
 		}
 		box.Queued = append(box.Queued, m.ID)
-		box.Tasks = append(box.Tasks, shorten(m.Text, maxTask))
+		box.Tasks = append(box.Tasks, Beginning(m.Text))
 	}
 	return box, nil
 }
@@ -257,7 +257,7 @@ func (s *session) drop(ctx workflow.Context, a Abort) {
 	s.dropping = true
 	defer func() { s.dropping = false }()
 	s.finish(ctx, "aborted before it began", activities.FinishInput{
-		RunID: a.RunID, Status: agent.StatusAborted, Reason: agent.ReasonAborted, Detail: a.detail(),
+		RunID: a.RunID, Status: agent.StatusAborted, Reason: agent.ReasonAborted, Detail: a.detail(), Why: label(a.Reason),
 	})
 }
 

@@ -10,16 +10,17 @@ type EventKind string
 
 // The kinds of events. Delta is announced but not stored.
 const (
-	EventAccepted  EventKind = "accepted"         // Data: AcceptedEvent
-	EventState     EventKind = "state"            // Data: StateEvent
-	EventThought   EventKind = "thought"          // Data: ThoughtEvent, a whole model reply
-	EventDelta     EventKind = "delta"            // Data: DeltaEvent, a piece of a reply being written
-	EventStep      EventKind = "step"             // Data: StepEvent, an action and what came of it
-	EventConfirm   EventKind = "confirm_required" // Data: Confirmation
-	EventConfirmed EventKind = "confirmed"        // Data: Answer
-	EventDone      EventKind = "done"             // Data: TaskResult without steps
-	EventEntry     EventKind = "entry"            // Data: EntryEvent; RunID is the entry's id
-	EventSession   EventKind = "session"          // Data: SessionEvent; RunID is empty
+	EventAccepted   EventKind = "accepted"         // Data: AcceptedEvent
+	EventState      EventKind = "state"            // Data: StateEvent
+	EventThought    EventKind = "thought"          // Data: ThoughtEvent, a whole model reply
+	EventDelta      EventKind = "delta"            // Data: DeltaEvent, a piece of a reply being written
+	EventStep       EventKind = "step"             // Data: StepEvent, an action and what came of it
+	EventConfirm    EventKind = "confirm_required" // Data: Confirmation
+	EventConfirmed  EventKind = "confirmed"        // Data: Answer
+	EventDone       EventKind = "done"             // Data: TaskResult without steps
+	EventInstructed EventKind = "instructed"       // Data: InstructedEvent, what a person added in mid-run
+	EventEntry      EventKind = "entry"            // Data: EntryEvent; RunID is the entry's id
+	EventSession    EventKind = "session"          // Data: SessionEvent; RunID is empty
 )
 
 // Event is what a watcher of a session sees. Seq grows by one per session,
@@ -80,6 +81,15 @@ type StepEvent struct {
 	Observation string  `json:"observation,omitempty"` // the beginning
 	Page        Page    `json:"page,omitzero"`
 	DurationMS  int64   `json:"duration_ms"`
+}
+
+// InstructedEvent tells what a person added to a run, which the model reads
+// before its next step.
+type InstructedEvent struct {
+	ID   string `json:"id"`
+	Step int    `json:"step"` // the last one whose thinking had begun
+	Text string `json:"text"`
+	By   string `json:"by,omitempty"`
 }
 
 // EntryEvent tells that something was added to a session's history that no

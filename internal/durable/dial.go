@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"sgclaw/activities"
@@ -257,7 +258,8 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // quiet hands the SDK's log on, with what it calls information as detail:
-// it tells of every poller and every connection.
+// it tells of every poller and every connection. So is that an activity ended
+// because its run was stopped, which the SDK calls an error.
 type quiet struct{ next slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -268,6 +270,11 @@ func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 // Handle implements slog.Handler.
 func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	r.Level = lower(r.Level)
+	if stopped(r) {
+		if r.Level = slog.LevelDebug; !q.next.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
 	return q.next.Handle(ctx, r)
 }
 
@@ -276,6 +283,18 @@ func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.next.W
 
 // WithGroup implements slog.Handler.
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.next.WithGroup(name)} }
+
+// stopped reports whether a record is about work that nobody waits for any
+// more: its activity was cancelled, or its workflow is over.
+func stopped(r slog.Record) (is bool) {
+	r.Attrs(func(a slog.Attr) bool {
+		err, _ := a.Value.Any().(error)
+		var gone *serviceerror.NotFound
+		is = err != nil && (temporal.IsCanceledError(err) || errors.Is(err, context.Canceled) || errors.As(err, &gone) && r.Level < slog.LevelError)
+		return !is
+	})
+	return is
+}
 
 func lower(level slog.Level) slog.Level {
 	if level == slog.LevelInfo {

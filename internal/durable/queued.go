@@ -33,7 +33,7 @@ func (c *Client) inSession(ctx context.Context, runID string) (Run, error) {
 		case m.over():
 			return m.ended(runID, own), nil
 		case m.arrived && d.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-			return Run{RunID: runID, Session: own, Status: agent.StatusQueued}, nil
+			return Run{RunID: runID, Session: own, Status: agent.StatusQueued, Task: m.task}, nil
 		}
 		return Run{}, fmt.Errorf("run %s: %w", runID, ErrNotFound)
 	}
@@ -141,10 +141,18 @@ func (c *Client) exists(ctx context.Context, runID string) bool {
 }
 
 type mail struct {
-	arrived bool // the message reached the session
-	aborted bool // and so did an abort of it
+	arrived bool   // the message reached the session
+	task    string // the beginning of its text
+	aborted bool   // and so did an abort of it
 	// finish is how the session ended its record; nil if it did not.
 	finish *activities.FinishInput
+}
+
+// note takes a message into account if it is the one that is looked for.
+func (m *mail) note(q agent.Message, runID string) {
+	if q.ID == runID && !m.arrived {
+		m.arrived, m.task = true, workflows.Beginning(q.Text)
+	}
 }
 
 // over reports whether the message ended, if it has no run.
@@ -173,7 +181,9 @@ func (c *Client) mail(ctx context.Context, session, runID string) (mail, error) 
 		case *historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes:
 			var in workflows.SessionInput
 			if dc.FromPayloads(a.WorkflowExecutionStartedEventAttributes.GetInput(), &in) == nil {
-				m.arrived = m.arrived || slices.ContainsFunc(append(in.Queue, in.Steered...), func(q agent.Message) bool { return q.ID == runID })
+				for _, q := range append(in.Queue, in.Steered...) {
+					m.note(q, runID)
+				}
 			}
 		case *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes:
 			s := a.ActivityTaskScheduledEventAttributes
@@ -186,7 +196,9 @@ func (c *Client) mail(ctx context.Context, session, runID string) (mail, error) 
 			switch s.GetSignalName() {
 			case workflows.MessageSignal:
 				var msg agent.Message
-				m.arrived = m.arrived || dc.FromPayloads(s.GetInput(), &msg) == nil && msg.ID == runID
+				if dc.FromPayloads(s.GetInput(), &msg) == nil {
+					m.note(msg, runID)
+				}
 			case workflows.AbortName:
 				var abort workflows.Abort
 				m.aborted = m.aborted || dc.FromPayloads(s.GetInput(), &abort) == nil && abort.RunID == runID

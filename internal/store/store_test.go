@@ -253,7 +253,8 @@ func TestRunFromStartToEnd(t *testing.T) {
 		"thought 2 of x1",
 	})
 	equal(t, "events", r.told(), []string{
-		"accepted", "state thinking", "thought", "step", "confirm_required", "confirmed", "step", "state browser_offline b1", "thought", "done",
+		"accepted", "state thinking", "instructed", "thought", "step", "confirm_required", "confirmed", "step", "state browser_offline b1", "instructed",
+		"thought", "done",
 	})
 	b, err := s.Breaker(ctx, "b1")
 	r.must(err)
@@ -354,8 +355,9 @@ func TestRewindToAStep(t *testing.T) {
 		"thought 2 of x2", "saw 2.0 of x2", "instruction after 2, again", "thought 3 of x2",
 	})
 	equal(t, "events", n.told(), []string{
-		"accepted", "state thinking", "thought", "step", "thought", "step", "confirm_required", "confirmed", "step", "thought", "confirm_required",
-		"state waiting_confirm rewound to step 2", "thought", "confirm_required", "confirmed", "step", "thought", "done",
+		"accepted", "state thinking", "thought", "step", "instructed", "thought", "step", "confirm_required", "confirmed", "step", "instructed",
+		"thought", "confirm_required",
+		"state waiting_confirm rewound to step 2", "thought", "confirm_required", "confirmed", "step", "instructed", "thought", "done",
 	})
 	audit, err := s.Confirmations(ctx, ConfirmationFilter{RunID: "r", Rewound: true})
 	n.must(err)
@@ -460,7 +462,7 @@ func TestContinueAsNewSetsNothingAside(t *testing.T) {
 	equal(t, "conversation", n.said(), []string{
 		"task approve short leave", "thought 1 of x1", "saw 1.0 of x1", "instruction more", "thought 2 of x2", "saw 2.0 of x2",
 	})
-	equal(t, "events", n.told(), []string{"accepted", "state thinking", "thought", "step", "thought", "step"})
+	equal(t, "events", n.told(), []string{"accepted", "state thinking", "thought", "step", "instructed", "thought", "step"})
 	if _, err := s.Thought(ctx, r.fence(2)); !errors.Is(err, record.ErrSuperseded) {
 		t.Errorf("first execution: %v", err)
 	}

@@ -211,8 +211,13 @@ func (s *Store) AddInstruction(ctx context.Context, f record.Fence, id, by, text
 			RunID: run.ID, Branch: run.Branch, Step: int32(f.Step), Role: string(record.TurnInstruction),
 			Key: key, Author: clean(by), Text: text,
 		})
-		if err != nil || n == 1 {
+		if err != nil {
 			return err
+		}
+		if n == 1 {
+			return t.event(run.Session, run.ID, agent.EventInstructed, fmt.Sprintf("instructed/%d/%s", run.Branch, id), agent.InstructedEvent{
+				ID: id, Step: f.Step, Text: text, By: clean(by),
+			})
 		}
 		old, err := t.GetMessage(ctx, sqldb.GetMessageParams{RunID: run.ID, Key: key})
 		if err == nil && old.Text != text {
