@@ -146,7 +146,7 @@ func settings(cfg *config.Config, token string, logs *gateway.Logs, tel *telemet
 		MaxClients: c.MaxClients, MaxFrameBytes: c.MaxFrameBytes, MaxBufferedBytes: c.MaxBufferedBytes,
 		VerifyDevices: c.DeviceSignatures == "verify", Panel: panel.FS(), Logs: logs, Telemetry: tel, Version: build.Version(),
 		Agents: agents(cfg), Router: router, MaxTask: cfg.Critic.MaxTaskDurationSecs.Duration(),
-		Model: gateway.Model{Name: cfg.LLM.Model, Provider: cfg.LLM.Provider, MaxContextTokens: cfg.LLM.Config.MaxContextTokens},
+		Model: gateway.Model{Name: cfg.LLM.Model, Provider: cfg.LLM.Provider, MaxContextTokens: cfg.LLM.Config.MaxContextTokens, Usable: cfg.RequireModel() == nil},
 		SessionDefaults: &openclaw.SessionDefaults{
 			DefaultAgentID: router.Default(), MainKey: cfg.Session.MainKey, MainSessionKey: router.MainKey(router.Default()), Scope: "per-sender",
 		},

@@ -28,6 +28,10 @@ type Agent struct {
 type Model struct {
 	Name, Provider   string
 	MaxContextTokens int // 0 is not known
+	// Usable says that this process's configuration has what the model needs,
+	// its key above all. A worker does not start without; a gateway does, and
+	// need not have it.
+	Usable bool
 }
 
 // mainAgent is the agent there is when none is configured.

@@ -233,7 +233,9 @@ func healthOfParts(ctx context.Context, g *Gateway, _ *Call, _ openclaw.None) (a
 	parts := g.parts(ctx)
 	out := healthInfo{
 		Temporal: part(parts["temporal"]), Database: part(parts["database"]), Worker: part(parts["worker"]),
-		Model: modelHealth{g.cfg.Model.Name != "", g.cfg.Model.Name},
+		// A worker that runs has a model. Without one the configuration that
+		// is known here has to tell.
+		Model: modelHealth{parts["worker"] == nil || g.cfg.Model.Usable, g.cfg.Model.Name},
 	}
 	if !out.Temporal.OK {
 		return out, nil

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
 
+	"sgclaw/internal/durable"
 	"sgclaw/internal/openclaw"
 	"sgclaw/internal/record"
 	"sgclaw/internal/routing"
@@ -76,11 +78,15 @@ func (g *Gateway) parts(ctx context.Context) map[string]error {
 		out["temporal"], out["worker"] = errTemporalAway, errNoWorker
 		return out
 	}
-	if workers, err := g.core.Workers(ctx); err != nil || len(workers) == 0 {
+	if workers, err := g.core.Workers(ctx); err != nil || !slices.ContainsFunc(workers, asking) {
 		out["worker"] = errNoWorker
 	}
 	return out
 }
+
+// asking reports whether a worker still asks for work: it does so at least
+// once a minute, and is remembered for five.
+func asking(w durable.Poller) bool { return time.Since(w.LastSeen) < 90*time.Second }
 
 func (g *Gateway) recent(ctx context.Context, agentID string) (int, []openclaw.RecentSession, error) {
 	list, total, err := g.store.Sessions(ctx, store.SessionFilter{Agent: agentID, Limit: recentSessions})
