@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,8 +40,9 @@ type Conn struct {
 	caps   []string
 	scopes []string
 	who    access.Identity
-	hash   []byte // of its token; nil for the gateway's own
-	device string // its id, if the signature was checked
+	holds  access.Role // of its token; who's is the one in which it acts
+	hash   []byte      // of its token; nil for the gateway's own
+	device string      // its id, if the signature was checked
 
 	inFlight atomic.Int32
 	writing  atomic.Bool        // a write is under way
@@ -183,13 +185,15 @@ func (c *Conn) request(ctx context.Context, frame []byte) {
 		return
 	}
 	m, ok := c.g.table[req.Method]
-	switch need := scopeOf(m.Role); {
+	switch need := cmp.Or(m.Scope, scopeOf(m.Role)); {
 	case req.Method == openclaw.MethodConnect:
 		refused = openclaw.Invalid("connect is only valid as the first request")
 	case !ok:
 		refused = openclaw.UnknownMethod(req.Method)
 	case !covers(c.scopes, need):
 		refused = openclaw.MissingScope(need)
+	case !c.holds.Covers(m.Role):
+		refused = openclaw.MissingScope(scopeOf(m.Role))
 	case c.inFlight.Add(1) > int32(c.g.cfg.MaxInFlight):
 		c.inFlight.Add(-1)
 		refused = openclaw.Unavailable("in-flight", "more than %d requests of this connection are being carried out", c.g.cfg.MaxInFlight)

@@ -62,6 +62,9 @@ type Method struct {
 	// Role is the least that may call it.
 	Role   access.Role
 	Handle Handler
+	// Scope is OpenClaw's scope that a client must have asked for; empty is
+	// that of Role. What OpenClaw lets readers do and we do not needs it.
+	Scope string
 	// Timeout bounds Handle; 0 means Config.RequestTimeout, and a negative
 	// one that only the connection's end does.
 	Timeout time.Duration

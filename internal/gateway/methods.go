@@ -21,7 +21,7 @@ func Methods() []Method {
 		on("health", viewer, short, health),
 		on("status", viewer, short, status),
 		on("system-presence", viewer, short, systemPresence),
-		on("logs.tail", operator, short, logsTail),
+		scoped(openclaw.ScopeRead, on("logs.tail", operator, short, logsTail)),
 		on("usage.status", viewer, short, usageStatus),
 		on("usage.cost", viewer, short, usageCost),
 
@@ -93,6 +93,12 @@ func Methods() []Method {
 		on("sgclaw.usage", viewer, short, usage),
 		on("sgclaw.whoami", viewer, short, whoami),
 	}
+}
+
+// scoped gives an entry another scope than that of its role.
+func scoped(scope string, m Method) Method {
+	m.Scope = scope
+	return m
 }
 
 // on makes an entry of the table, whose handler gets its parameters decoded.

@@ -330,6 +330,7 @@ func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, 
 	}
 	c.client, c.caps, c.hash = p.Client, p.Caps, hash
 	c.scopes = grant(who.Role, p.Scopes)
+	c.holds = who.Role
 	who.Role = roleFor(who.Role, c.scopes)
 	c.who = who
 	return nil
