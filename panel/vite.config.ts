@@ -14,6 +14,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
   },
+  server: {
+    // The gateway lets pages of this machine in that come from its own origin.
+    proxy: { '/ws': { target: process.env.SGCLAW_GATEWAY_URL ?? 'http://127.0.0.1:18789', ws: true, changeOrigin: true, headers: { origin: process.env.SGCLAW_GATEWAY_URL ?? 'http://127.0.0.1:18789' } } },
+  },
   test: {
     environment: 'happy-dom',
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],

@@ -90,10 +90,10 @@ export interface Backend {
   /**
    * Tells the newest events of a session and then those to come, in order
    * and each once, until the function returned is called. started is told the
-   * number of the event before the first one that is told. With onlyNew,
-   * nothing of the past is told.
+   * number of the event before the first one that is told, and the session's
+   * key as it is written. With onlyNew, nothing of the past is told.
    */
-  watch(session: string, started: (seq: number) => void, tell: (e: AgentEvent) => void, onlyNew?: boolean): () => void
+  watch(session: string, started: (seq: number, key: string) => void, tell: (e: AgentEvent) => void, onlyNew?: boolean): () => void
   send(m: Outgoing): Promise<{ runId: string; session: string }>
   abort(runId: string): Promise<void>
   answer(runId: string, question: Confirmation, reply: Reply): Promise<void>

@@ -24,7 +24,7 @@ interface Watch {
   catching: boolean
   /** How many past events are told. */
   past: number
-  started(seq: number): void
+  started(seq: number, key: string): void
   tell(e: AgentEvent): void
 }
 
@@ -79,14 +79,14 @@ export class GatewayBackend implements Backend {
     return this.request('sgclaw.whoami', {})
   }
 
-  watch(session: string, started: (seq: number) => void, tell: (e: AgentEvent) => void, onlyNew = false): () => void {
+  watch(session: string, started: (seq: number, key: string) => void, tell: (e: AgentEvent) => void, onlyNew = false): () => void {
     const w: Watch = { session, turn: 0, catching: false, past: onlyNew ? 0 : recent, started, tell }
     this.watches.add(w)
     if (this.link.state === 'open') void this.follow(w)
     return () => {
       this.watches.delete(w)
-      if (this.link.state === 'open' && ![...this.watches].some((o) => o.session === session)) {
-        this.socket.request('sgclaw.unwatch', { sessionKey: session }).catch(ignore)
+      if (this.link.state === 'open' && ![...this.watches].some((o) => o.session === w.session)) {
+        this.socket.request('sgclaw.unwatch', { sessionKey: w.session }).catch(ignore)
       }
     }
   }
@@ -165,10 +165,11 @@ export class GatewayBackend implements Backend {
     w.catching = true
     try {
       if (w.seq === undefined) {
-        const { lastSeq } = await this.watchAfter(w, undefined)
+        const { lastSeq, sessionKey } = await this.watchAfter(w, undefined)
         if (turn !== w.turn) return
         w.seq = Math.max(0, lastSeq - w.past)
-        w.started(w.seq)
+        w.session = sessionKey
+        w.started(w.seq, sessionKey)
         if (lastSeq === w.seq) return
       }
       await this.watchAfter(w, w.seq)
@@ -180,7 +181,7 @@ export class GatewayBackend implements Backend {
     }
   }
 
-  private watchAfter(w: Watch, after: number | undefined): Promise<{ lastSeq: number }> {
+  private watchAfter(w: Watch, after: number | undefined): Promise<{ sessionKey: string; lastSeq: number }> {
     return this.socket.request('sgclaw.watch', { sessionKey: w.session, ...(after !== undefined && { after }) })
   }
 

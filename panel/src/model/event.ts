@@ -88,7 +88,7 @@ export interface TaskResult {
 }
 
 interface Payloads {
-  accepted: { task: string; browser: string }
+  accepted: { task: string; browser: string; mode?: Mode }
   state: { status: Status; detail?: string; rewound?: number }
   thought: { step: number; model?: string; text?: string; calls?: Call[]; usage: Tokens; took_ms: number; attempt?: number }
   delta: { step: number; attempt: number; text: string }

@@ -36,6 +36,8 @@ export interface Step {
 
 /** What a person added while the run was under way. */
 export interface Addition {
+  /** The id of its message. */
+  id: string
   text: string
   at: string
   /** The last step when it came. */
@@ -76,6 +78,8 @@ export interface RunState {
   maxSteps?: number
   /** Whether all of it is known: from its first event on, or from the record. */
   whole: boolean
+  /** The run that this message was added to. */
+  into?: string
   /** The step that a rewind goes on from, until it is known what stays of it. */
   aside?: Step
 }
@@ -97,7 +101,7 @@ export function reduceRun(run: RunState, e: AgentEvent): RunState {
   switch (e.kind) {
     case 'accepted':
       return {
-        ...run, whole: true, task: e.data.task, browser: run.browser || e.data.browser, createdAt: e.at,
+        ...run, whole: true, task: e.data.task || run.task, browser: run.browser || e.data.browser, createdAt: e.at,
         statusAt: run.statusAt ?? e.at,
       }
     case 'state':

@@ -73,14 +73,31 @@ function reduceRuns(s: SessionState, e: AgentEvent): SessionState {
   if (!old && e.kind === 'delta') return s
   const run = reduceRun(old ?? emptyRun(e.run_id, s.key), e)
   let runs = { ...s.runs, [run.id]: run }
-  if (run.reason === 'STEERED' && old?.reason !== 'STEERED') {
-    const target = currentRun(s, run.id)
-    if (target) {
-      const addition = { text: run.task, at: e.at, afterStep: target.steps.at(-1)?.num ?? 0 }
-      runs = { ...runs, [target.id]: { ...target, additions: [...target.additions, addition] } }
-    }
+  let order = s.order
+  const target = currentRun(s, run.id)
+  if (!old) {
+    // What interrupts comes next, before what waits.
+    const first = e.kind === 'accepted' && e.data.mode === 'interrupt' && target
+    const at = first ? order.indexOf(target.id) + 1 : order.length
+    order = [...order.slice(0, at), run.id, ...order.slice(at)]
   }
-  return { ...s, runs, order: old ? s.order : [...s.order, run.id] }
+  if (target && e.kind === 'accepted' && e.data.mode === 'steer' && (!run.browser || run.browser === target.browser)) {
+    runs = { ...runs, [target.id]: withAddition(target, run, e.at), [run.id]: { ...run, into: target.id } }
+  } else if (target && e.kind === 'done' && run.reason === 'STEERED' && !run.into) {
+    runs = { ...runs, [target.id]: withAddition(target, run, e.at), [run.id]: { ...run, into: target.id } }
+  } else if (run.into && e.kind === 'state') {
+    // The run that it was meant for ended without having read it.
+    const missed = runs[run.into]
+    runs = { ...runs, [run.id]: { ...run, into: undefined } }
+    if (missed) runs[missed.id] = { ...missed, additions: missed.additions.filter((a) => a.id !== run.id) }
+  }
+  return { ...s, runs, order }
+}
+
+function withAddition(target: RunState, message: RunState, at: string): RunState {
+  if (target.additions.some((a) => a.id === message.id)) return target
+  const addition = { id: message.id, text: message.task, at, afterStep: target.steps.at(-1)?.num ?? 0 }
+  return { ...target, additions: [...target.additions, addition] }
 }
 
 function forget(s: SessionState, line: LogLine | undefined): SessionState {
@@ -111,27 +128,42 @@ export function currentRun(s: SessionState, besides = ''): RunState | undefined 
   return s.order.map((id) => s.runs[id]!).find((r) => r.id !== besides && !isFinal(r.status) && r.status !== 'queued')
 }
 
+/** Whether a message was added to a run, and is none itself. */
+function isAddition(s: SessionState, r: RunState): boolean {
+  if (r.reason === 'STEERED') return true
+  const target = r.into ? s.runs[r.into] : undefined
+  return target !== undefined && !isFinal(target.status)
+}
+
 /** The run to show: the one under way, else the next, else the last that ended. */
 export function shownRun(s: SessionState): RunState | undefined {
-  const runs = s.order.map((id) => s.runs[id]!).filter((r) => r.reason !== 'STEERED')
+  const runs = s.order.map((id) => s.runs[id]!).filter((r) => !isAddition(s, r))
   return currentRun(s) ?? runs.find((r) => r.status === 'queued') ?? runs.at(-1)
 }
 
 /** The runs that wait for their turn, in order. */
 export function queuedRuns(s: SessionState): RunState[] {
   const shown = shownRun(s)
-  return s.order.map((id) => s.runs[id]!).filter((r) => r.status === 'queued' && r !== shown)
+  return s.order.map((id) => s.runs[id]!).filter((r) => r.status === 'queued' && r !== shown && !isAddition(s, r))
 }
 
 const paramsThatTell = ['url', 'selector', 'root_selector', 'key', 'domain', 'page_id']
+const maxSubject = 120
 
-/** The parameter of an action that says most about it. */
-export function subjectOf(params: unknown): string {
+/**
+ * What an action is done to: the parameter that says most, or, where that is
+ * no more than a reference into a snapshot, the name that the observation
+ * begins with.
+ */
+export function subjectOf(params: unknown, observation = ''): string {
   if (typeof params !== 'object' || params === null) return ''
   const values = params as Record<string, unknown>
   for (const name of paramsThatTell) {
     const v = values[name]
-    if (typeof v === 'string' && v) return v.length > 120 ? v.slice(0, 119) + '…' : v
+    if (typeof v !== 'string' || !v) continue
+    const called = v.startsWith('[ref=') ? /"(.+?)"/.exec(observation.split('\n', 1)[0] ?? '')?.[1] : undefined
+    const s = called ? `“${called}”` : v
+    return s.length > maxSubject ? s.slice(0, maxSubject - 1) + '…' : s
   }
   return ''
 }
@@ -140,6 +172,7 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
   const line = (level: Level, text: LogText): LogLine => ({ id: String(e.seq ?? `${e.run_id}/${s.log.length}`), at: e.at, level, run: e.run_id, text })
   switch (e.kind) {
     case 'accepted':
+      if (e.data.mode === 'steer' && currentRun(s)) return line('info', { what: 'added', text: e.data.task })
       return line('info', { what: 'accepted', task: e.data.task })
     case 'state':
       if (e.data.rewound !== undefined) return line('warn', { what: 'rewound', step: e.data.rewound })
@@ -148,10 +181,11 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
         what: 'state', status: e.data.status, detail: e.data.detail ?? '',
       })
     case 'thought':
-      return e.data.text ? line('info', { what: 'thought', step: e.data.step, text: e.data.text }) : undefined
+      // The last one is what the run ends with.
+      return e.data.text && e.data.calls?.length ? line('info', { what: 'thought', step: e.data.step, text: e.data.text }) : undefined
     case 'step':
       return line(levelOf(e.data.outcome), {
-        what: 'action', step: e.data.step, action: e.data.call.action, subject: subjectOf(e.data.call.params),
+        what: 'action', step: e.data.step, action: e.data.call.action, subject: subjectOf(e.data.call.params, e.data.observation),
         outcome: e.data.outcome, code: e.data.code ?? '',
       })
     case 'confirm_required':
@@ -161,7 +195,7 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
         what: 'answer', approved: e.data.approved, by: e.data.by ?? '', note: e.data.note ?? '', scope: e.data.scope ?? '',
       })
     case 'done':
-      if (e.data.reason === 'STEERED') return line('info', { what: 'added', text: s.runs[e.run_id]?.task ?? '' })
+      if (e.data.reason === 'STEERED') return s.runs[e.run_id]?.into ? undefined : line('info', { what: 'added', text: s.runs[e.run_id]?.task ?? '' })
       return line(e.data.success ? 'ok' : e.data.status === 'aborted' ? 'warn' : 'error', {
         what: 'done', status: e.data.status, reason: e.data.reason ?? '', summary: e.data.summary,
       })

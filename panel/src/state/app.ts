@@ -141,14 +141,19 @@ export function makeApp(prefs: Prefs, find: () => Promise<Found>) {
     if (b.home === 'gateway') void lasting.set(sessionKey, key)
     unwatch = b.watch(
       key,
-      (seq) => {
-        state.value = { ...state.value, seq }
+      (seq, name) => {
+        if (name !== key) {
+          session.value = name
+          if (b.home === 'gateway') void lasting.set(sessionKey, name)
+          void loadRuns(b, name)
+        }
+        state.value = { ...state.value, key: name, seq }
       },
       (e) => {
         state.value = reduceSession(state.value, e)
         if (e.kind === 'confirm_required' || e.kind === 'confirmed' || e.kind === 'done') void refreshAsked()
         // What it cost is in the record only.
-        if (e.kind === 'done' && loaded.value) void loadRuns(b, key)
+        if (e.kind === 'done' && loaded.value) void loadRuns(b, session.value)
       },
     )
     if (link.value.state === 'open') void loadRuns(b, key)
