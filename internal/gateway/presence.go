@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -59,30 +60,32 @@ func (p *presence) changed() {
 
 // Presence lists who is connected: to this gateway, and, as of some seconds
 // ago, to the others. The gateways themselves are among them.
-func (g *Gateway) Presence() []openclaw.Presence {
+func (g *Gateway) Presence() []openclaw.Presence { return g.here.list(math.MaxInt) }
+
+// list is Presence, at most n of them.
+func (p *presence) list(n int) []openclaw.Presence {
 	now := time.Now().UnixMilli()
-	conns := g.everyone()
+	conns := p.g.everyone()
 	slices.SortFunc(conns, func(a, b *Conn) int { return a.since.Compare(b.since) })
-	out := make([]openclaw.Presence, 0, len(conns)+1)
-	self := g.here.self()
-	self.TS, self.OnlineSince = now, g.started.UnixMilli()
-	out = append(out, self)
-	for _, c := range conns {
+	self := p.self()
+	self.TS, self.OnlineSince = now, p.g.started.UnixMilli()
+	out := []openclaw.Presence{self}
+	for _, c := range conns[:min(len(conns), n-1)] {
 		e := c.presence()
 		e.TS, e.OnlineSince = now, c.since.UnixMilli()
 		out = append(out, e)
 	}
-	g.here.mu.Lock()
-	defer g.here.mu.Unlock()
-	return append(out, g.here.others...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append(out, p.others[:min(len(p.others), n-len(out))]...)
 }
 
 // snapshot is what a client is told that has just connected.
 func (p *presence) snapshot(self openclaw.Presence) ([]openclaw.Presence, int64) {
-	all := p.g.Presence()
+	shown := p.list(shownPresence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append(all[:min(len(all), shownPresence)], self), p.version
+	return append(shown, self), p.version
 }
 
 // run keeps the store and the clients informed until ctx ends.
