@@ -517,7 +517,7 @@ func FuzzFrame(f *testing.F) {
 		if !json.Valid(frame) {
 			t.Skip()
 		}
-		c := &Conn{g: g, out: newOutbox(1 << 20), scopes: roleScopes[access.RoleUser], abort: func() {}}
+		c := &Conn{g: g, out: newOutbox(1 << 20), scopes: roleScopes[access.RoleUser], holds: access.RoleUser, abort: func() {}}
 		c.request(t.Context(), frame)
 		c.running.Wait()
 		l, _ := c.out.take()
