@@ -71,6 +71,7 @@ func agentRules() []rule[*agentPlayer] {
 		{Rule{"A39", "stubborn-agent", "an agent that ignores shutdown: SIGTERM after 2 s, SIGKILL after 2 s more"}, stubborn},
 		{Rule{"A40", "agent-crash", "an agent that crashes is not started again by itself, and the host can still end"}, agentCrash},
 		{Rule{"A41", "cancel", "a command that waits and is taken back: CMD_CANCELLED at once, and the page is free"}, cancel},
+		{Rule{"A42", "native-dialog", "a confirm() of the page: No, and MAC_NEED_CONFIRM with its text; OK with the grant for it, once"}, nativeDialog},
 	}
 }
 
@@ -780,7 +781,12 @@ const delicate, delicateParams = action.ClearStorage, `{"domain":"` + siteHost +
 // question sends the delicate command and takes what is to be confirmed.
 // held says that the host asks by itself.
 func (h *hostRun) question(ctx context.Context, g *agent.Grant) (ask *pipe.ConfirmAsk, held bool, err error) {
-	c, err := h.command(delicate, delicateParams, siteHost)
+	return h.asks(ctx, delicate, delicateParams, g)
+}
+
+// asks is question about any command; its parameters are canonical.
+func (h *hostRun) asks(ctx context.Context, name, params string, g *agent.Grant) (ask *pipe.ConfirmAsk, held bool, err error) {
+	c, err := h.command(name, params, siteHost)
 	if err != nil {
 		return nil, false, err
 	}
@@ -824,7 +830,7 @@ func (h *hostRun) question(ctx context.Context, g *agent.Grant) (ask *pipe.Confi
 		}
 		ask = m.Data.Confirm
 	}
-	if want := agent.Digest(delicate, []byte(delicateParams), "", ask.Subject); ask.Digest != want {
+	if want := agent.Digest(name, []byte(params), "", ask.Subject); ask.Digest != want {
 		return nil, false, fmt.Errorf("digest %s, but that of the command and its subject is %s", ask.Digest, want)
 	}
 	return ask, held, nil
@@ -913,6 +919,71 @@ func grant(ctx context.Context, p *agentPlayer) error {
 	}
 	if again == nil {
 		return errors.New("carried out twice with one grant")
+	}
+	return nil
+}
+
+func nativeDialog(ctx context.Context, p *agentPlayer) error {
+	h, err := p.greet(ctx)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	if _, err := h.open(ctx, "dialog"); err != nil {
+		return err
+	}
+	const params = `{"selector":"#ask","wait_after":0}`
+	says := func(want string) error {
+		r, err := h.succeed(ctx, action.GetText, `{"selector":"#out"}`)
+		if err != nil {
+			return err
+		}
+		if got := strings.TrimSpace(r.Data.Text); got != want {
+			return fmt.Errorf("the page says %q, not %q", got, want)
+		}
+		return nil
+	}
+	ask, held, err := h.asks(ctx, action.Click, params, nil)
+	switch {
+	case err != nil:
+		return err
+	case ask == nil:
+		return errors.New("nobody is asked about the page's confirm()")
+	case ask.Rule != "native_dialog" || !strings.Contains(ask.Context, "confirm(): “"+siteQuestion+"”"):
+		return fmt.Errorf("asked by rule %q in context %q", ask.Rule, ask.Context)
+	case held:
+		return errAsksItself
+	}
+	if err := says("waiting"); err != nil {
+		return err
+	}
+	other := ask.Subject
+	other.Context = strings.Replace(ask.Context, siteQuestion, "Sure?", 1)
+	again, _, err := h.asks(ctx, action.Click, params, yes(agent.Digest(action.Click, []byte(params), "", other)))
+	if err != nil {
+		return err
+	}
+	if again == nil {
+		return errors.New("carried out with a grant for another text")
+	}
+	if err := says("waiting"); err != nil {
+		return err
+	}
+	g := yes(ask.Digest)
+	for _, want := range []struct {
+		asked bool
+		says  string
+	}{{false, "answered 1"}, {true, "answered 1"}} {
+		again, _, err := h.asks(ctx, action.Click, params, g)
+		if err != nil {
+			return err
+		}
+		if (again != nil) != want.asked {
+			return fmt.Errorf("asked again with the grant: %v, want %v", again != nil, want.asked)
+		}
+		if err := says(want.says); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -91,6 +91,7 @@ func TestPlayAgent(t *testing.T) {
 		{"no-stale", []string{"A30"}, []string{"A30"}},
 		{"no-mark", []string{"A26", "A33"}, []string{"A33"}},
 		{"any-grant", []string{"A35", "A36", "A37"}, []string{"A36"}},
+		{"says-ok", []string{"A42"}, []string{"A42"}},
 		{"grant-twice", []string{"A35", "A36", "A37"}, []string{"A37"}},
 		{"kills-at-once", []string{"A38", "A39"}, []string{"A39"}},
 		{"restarts", []string{"A40"}, []string{"A40"}},

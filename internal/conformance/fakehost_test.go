@@ -246,10 +246,12 @@ func (f *hostFake) allow(c *pipe.Command, p *pageFake, d *pipe.Data) *pipe.Error
 	if c.Security.ExpectedDomain != domain {
 		return pipe.Errorf(pipe.CodeDomainMismatch, "mismatch")
 	}
-	if !slices.Contains(a.NeedConfirm, c.Action) {
+	s := agent.Subject{Domain: domain, Rule: "need_confirm"}
+	if dialog := c.Action == action.Click && strings.Contains(string(params), `"#ask"`) && f.fault != "says-ok"; dialog {
+		s = agent.Subject{Domain: domain, Role: "button", Name: "Ask", Context: "confirm(): “" + siteQuestion + "”", Rule: "native_dialog"}
+	} else if !slices.Contains(a.NeedConfirm, c.Action) {
 		return nil
 	}
-	s := agent.Subject{Domain: domain, Rule: "need_confirm"}
 	ask := &pipe.ConfirmAsk{Subject: s, Digest: agent.Digest(c.Action, params, c.PageID, s)}
 	if g := c.Security.Grant; g != nil {
 		if f.used[g.ID] {
@@ -360,6 +362,8 @@ func (f *hostFake) element(name string, p *pageFake, d *pipe.Data, selector, tex
 	switch {
 	case name == action.Click && id == "go":
 		p.body = strings.Replace(p.body, "waiting", "clicked", 1)
+	case name == action.Click && id == "ask":
+		p.body = strings.Replace(p.body, ">waiting<", ">answered 1<", 1)
 	case name == action.Type:
 		p.field = text
 	case name == action.GetText && id == "name":

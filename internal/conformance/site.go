@@ -33,6 +33,9 @@ type site struct {
 	asked []string
 }
 
+// siteQuestion is what the site asks by confirm().
+const siteQuestion = "Really? 确定吗？"
+
 // bigRows make more text than fits into a line, tallRows more page than fits
 // on a screen.
 const bigRows, tallRows = 15_000, 400
@@ -49,6 +52,10 @@ func openSite() (*site, error) {
 		page(w, "Conformance", `<h1>Conformance 一致性</h1><p id="text">The quick brown fox. 敏捷的棕色狐狸。</p>
 <form onsubmit="return false"><label>Name <input id="name" name="name"></label>
 <button id="go" type="button" onclick="document.getElementById('out').textContent='clicked'">Go ahead</button></form><p id="out">waiting</p>`)
+	})
+	mux.HandleFunc("GET /dialog", func(w http.ResponseWriter, _ *http.Request) {
+		page(w, "Dialog", `<button id="ask" type="button" onclick="if(confirm('`+siteQuestion+`'))document.getElementById('out').textContent='answered '+(++n)">Ask</button>
+<p id="out">waiting</p><script>var n=0</script>`)
 	})
 	for path, rows := range map[string]int{"/big": bigRows, "/tall": tallRows} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
