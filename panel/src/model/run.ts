@@ -12,6 +12,8 @@ export interface Action {
   params?: unknown
   pageId?: string
   fault?: string
+  /** The name of the element, where a person was asked about it. */
+  name?: string
   outcome?: Outcome
   code?: string
   observation?: string
@@ -113,7 +115,7 @@ export function reduceRun(run: RunState, e: AgentEvent): RunState {
     case 'step':
       return onStep(run, e)
     case 'confirm_required':
-      return { ...enter(run, 'waiting_confirm', e.at), question: e.data, draft: undefined }
+      return { ...enter(run, 'waiting_confirm', e.at), question: e.data, draft: undefined, steps: named(run.steps, e.data) }
     case 'confirmed':
       return onConfirmed(run, e.data, e.at)
     case 'done':
@@ -235,6 +237,14 @@ function placeOf(step: Step, call: Call): number {
   const params = JSON.stringify(call.params)
   const told = step.actions.findIndex((a) => !a.id && a.action === call.action && JSON.stringify(a.params) === params)
   return told >= 0 ? told : step.actions.length
+}
+
+/** The steps, with the action that a person is asked about called by its element's name. */
+function named(steps: Step[], q: Confirmation): Step[] {
+  const step = steps.find((s) => s.num === q.step)
+  const i = step ? step.actions.findIndex((a) => !a.outcome && a.action === q.action) : -1
+  if (!step || i < 0 || !q.ask.name) return steps
+  return put(steps, { ...step, actions: step.actions.map((a, n) => (n === i ? { ...a, name: q.ask.name } : a)) })
 }
 
 function onConfirmed(run: RunState, a: Answer, at: string): RunState {

@@ -47,6 +47,7 @@ describe('a recorded run', () => {
     const run = play(recorded.slice(0, asked + 1), emptySession('agent:main:main')).runs[recordedRun]!
     expect(run.status).toBe('waiting_confirm')
     expect(run.question?.ask.name).toBe('批准')
+    expect(run.steps.at(-1)!.actions[0]!.name).toBe('批准')
     const answered = play(recorded.slice(0, asked + 2), emptySession('agent:main:main')).runs[recordedRun]!
     expect(answered.status).toBe('acting')
     expect(answered.question).toBeUndefined()

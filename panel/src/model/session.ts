@@ -152,16 +152,16 @@ const maxSubject = 120
 
 /**
  * What an action is done to: the parameter that says most, or, where that is
- * no more than a reference into a snapshot, the name that the observation
- * begins with.
+ * no more than a reference into a snapshot, the element's name, which is known
+ * or the observation begins with.
  */
-export function subjectOf(params: unknown, observation = ''): string {
+export function subjectOf(params: unknown, observation = '', name = ''): string {
   if (typeof params !== 'object' || params === null) return ''
   const values = params as Record<string, unknown>
-  for (const name of paramsThatTell) {
-    const v = values[name]
+  for (const key of paramsThatTell) {
+    const v = values[key]
     if (typeof v !== 'string' || !v) continue
-    const called = v.startsWith('[ref=') ? /"(.+?)"/.exec(observation.split('\n', 1)[0] ?? '')?.[1] : undefined
+    const called = v.startsWith('[ref=') ? name || /"(.+?)"/.exec(observation.split('\n', 1)[0] ?? '')?.[1] : undefined
     const s = called ? `“${called}”` : v
     return s.length > maxSubject ? s.slice(0, maxSubject - 1) + '…' : s
   }
@@ -185,7 +185,7 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
       return e.data.text && e.data.calls?.length ? line('info', { what: 'thought', step: e.data.step, text: e.data.text }) : undefined
     case 'step':
       return line(levelOf(e.data.outcome), {
-        what: 'action', step: e.data.step, action: e.data.call.action, subject: subjectOf(e.data.call.params, e.data.observation),
+        what: 'action', step: e.data.step, action: e.data.call.action, subject: subjectOf(e.data.call.params, e.data.observation, nameOf(s.runs[e.run_id], e.data.step, e.data.call.id)),
         outcome: e.data.outcome, code: e.data.code ?? '',
       })
     case 'confirm_required':
@@ -206,6 +206,10 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
     case 'delta':
       return undefined
   }
+}
+
+function nameOf(run: RunState | undefined, step: number, callId: string): string | undefined {
+  return run?.steps.find((s) => s.num === step)?.actions.find((a) => a.id === callId)?.name
 }
 
 function levelOf(o: Outcome): Level {
