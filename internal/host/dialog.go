@@ -98,6 +98,17 @@ func (d *dialogue) answer(q page.Dialog) bool {
 	return false
 }
 
+// missed reports whether a person agreed to a dialog that did not come up.
+func (d *dialogue) missed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	yes := d.o.agreed
+	if g := d.o.Security.Grant; yes == "" && g != nil {
+		yes = g.Digest
+	}
+	return !d.over && d.r.dialogs.known(yes)
+}
+
 // asked is what a person must be asked about a dialog that got No; nil if
 // there was none.
 func (d *dialogue) asked(ctx context.Context) *pipe.ConfirmAsk {
@@ -144,6 +155,13 @@ func (d *dialogs) note(digest, about string) {
 		delete(d.about, d.order[0])
 		d.order = d.order[1:]
 	}
+}
+
+func (d *dialogs) known(digest string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.about[digest]
+	return ok
 }
 
 // covers reports whether digest is of a question that came up at the element.

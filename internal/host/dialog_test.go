@@ -153,6 +153,21 @@ func TestDialogOfAnotherText(t *testing.T) {
 	}
 }
 
+// The page does not ask again: what was done is told as it was.
+func TestDialogThatStaysAway(t *testing.T) {
+	pages, k := asker(t, RouterConfig{}, testRules, "确定吗？")
+	r := k.do(clickOn(k, nil))
+	pages.mu.Lock()
+	pages.asks = nil
+	pages.mu.Unlock()
+	if r = k.do(clickOn(k, grant("g1", r))); code(r) != "" || !strings.Contains(r.Data.Text, "asked nothing") {
+		t.Errorf("got %v, %q", r.Error, r.Data.Text)
+	}
+	if r = k.do(clickOn(k, nil)); code(r) != "" || r.Data.Text != "" {
+		t.Errorf("without a grant: %v, %q", r.Error, r.Data.Text)
+	}
+}
+
 func TestDialogIsDismissed(t *testing.T) {
 	pages, k := asker(t, RouterConfig{}, strings.Replace(testRules, `"confirm_when"`, `"native_dialogs": {"confirm": "dismiss"}, "confirm_when"`, 1), "确定吗？")
 	if r := k.do(clickOn(k, nil)); code(r) != "" {

@@ -82,6 +82,8 @@ func (r *Router) act(ctx context.Context, o *order) reply {
 	case fault != nil:
 	case note != "":
 		data.Text = strings.TrimSpace(data.Text + " " + note)
+	case inspects(o.Action) && o.dialog.missed():
+		data.Text = strings.TrimSpace(data.Text + " (this time the page asked nothing; look whether it was done)")
 	case o.Action == action.Navigate:
 		fault = r.expired(o, data)
 	}

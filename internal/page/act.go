@@ -230,7 +230,7 @@ func (a *attempt) press(f found, mouseX, mouseY float64, atOnce bool) (t identit
 	if math.Abs(x-mouseX) > 1 || math.Abs(y-mouseY) > 1 {
 		events = append([]cdp.MouseEvent{{Type: "mouseMoved", X: x, Y: y}}, events...)
 	}
-	a.ask()
+	a.ask(t.Role)
 	pressed := p.mouse(ctx, events...)
 	if pressed != nil && ignoreGone(pressed) != nil {
 		return t, false, fault(pressed)
@@ -385,7 +385,7 @@ func (a *attempt) fill(f found, body, tail string, clear bool) (_ *pipe.Data, do
 	}
 	set := args{Token: f.token, ID: field.ID, From: f.id, Strict: f.ref, Expect: a.approved, URL: a.at, Enter: enter, Clear: clear}
 	var ans answer
-	a.ask()
+	a.ask(field.Target.Role)
 	if field.Native {
 		set.Text = body
 		if err := p.do(ctx, f.frame, "setNative", set, &ans); err != nil && !errors.Is(err, errWorldGone) {
@@ -573,6 +573,10 @@ func selectIn(c *clock, p *Page, r Request) (*pipe.Data, *pipe.Error) {
 	for {
 		data, done, e := a.choose(f, params.Value)
 		if e != nil || done {
+			p.unchosen = ""
+			if p.asking.saidNo() {
+				p.unchosen = a.selector
+			}
 			if data != nil {
 				data.Matched = f.matched
 			}
@@ -608,9 +612,11 @@ func (a *attempt) choose(f found, value string) (_ *pipe.Data, done bool, _ *pip
 		return nil, false, e
 	}
 	var ans answer
-	a.ask()
+	a.ask(list.Target.Role)
 	err := p.do(ctx, f.frame, "choose", args{
 		Token: f.token, ID: list.ID, From: f.id, Strict: f.ref, Expect: a.approved, URL: a.at, Value: value,
+		// After a No, pages may leave the option chosen.
+		Again: p.unchosen == a.selector,
 	}, &ans)
 	if err != nil && !errors.Is(err, errWorldGone) {
 		return nil, false, a.beforePress(err)

@@ -30,10 +30,12 @@ type asking struct {
 	sent     string            // method of a request that may have changed something
 }
 
-// ask begins to ask Request.Dialog. Typing without clearing the field does
-// not ask: done again, it would type twice.
-func (a *attempt) ask() {
-	if a.r.Dialog == nil || a.typesMore {
+// ask begins to ask Request.Dialog. What would do something else when it is
+// done again does not ask: typing without clearing the field would type
+// twice, and a press on a box that stayed ticked would untick it.
+func (a *attempt) ask(role string) {
+	box := role == "checkbox" || role == "switch" || role == "menuitemcheckbox"
+	if a.r.Dialog == nil || a.typesMore || box {
 		return
 	}
 	commits := a.p.now().commits

@@ -44,6 +44,7 @@ const asker = `<p id=out>-</p>
 <form onsubmit="return confirm('submit?')" action=/left><input id=field></form>
 <input id=nosy onchange="if(confirm('change?'))out.textContent+='changed '">
 <select id=list onchange="if(confirm('choose?'))out.textContent+='chosen '"><option>1<option>2</select>
+<input id=box type=checkbox onchange="confirm('tick?')">
 <iframe id=frame srcdoc="<button onclick=&quot;if(confirm('framed'))parent.out.textContent+='framed '&quot;>in</button>"></iframe>`
 
 func TestDialogIsAnsweredByAPerson(t *testing.T) {
@@ -72,6 +73,7 @@ func TestDialogIsAnsweredByAPerson(t *testing.T) {
 		"tab, no":            {action: action.Type, params: action.TypeParams{Selector: "#nosy", Text: "x\t", ClearFirst: true}, asked: []string{"confirm: change?"}, code: pipe.CodeNeedConfirm, out: "-"},
 		"choice, no":         {action: action.Select, params: action.SelectParams{Selector: "#list", Value: "2"}, asked: []string{"confirm: choose?"}, code: pipe.CodeNeedConfirm, out: "-"},
 		"choice, yes":        {action: action.Select, params: action.SelectParams{Selector: "#list", Value: "2"}, answers: []bool{true}, asked: []string{"confirm: choose?"}, out: "-chosen"},
+		"box":                {params: click{Selector: "#box"}, answers: []bool{true}, out: "-", contains: "confirm dismissed: tick?"},
 		"frame, yes":         {params: click{Selector: "#frame >>> button"}, answers: []bool{true}, asked: []string{"confirm: framed"}, out: "-framed"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,5 +132,23 @@ func TestDialogAfterTheAction(t *testing.T) {
 	}
 	if got := text(t, p, "#out"); got != "false" {
 		t.Errorf("page got %q", got)
+	}
+}
+
+// A page that leaves an option chosen after a No is told of it again.
+func TestDialogOfAChoiceThatStays(t *testing.T) {
+	p := show(t, asker)
+	choice := action.SelectParams{Selector: "#list", Value: "2"}
+	if _, _, e := answering(t, p, action.Select, choice); e == nil || e.Code != pipe.CodeNeedConfirm {
+		t.Fatalf("got %v", e)
+	}
+	if asked, _, e := answering(t, p, action.Select, choice, true); e != nil || len(asked) != 1 {
+		t.Errorf("asked %q, %v", asked, e)
+	}
+	if asked, _, e := answering(t, p, action.Select, choice); e != nil || len(asked) != 0 {
+		t.Errorf("chosen once more: asked %q, %v", asked, e)
+	}
+	if got := text(t, p, "#out"); got != "-chosen" {
+		t.Errorf("page says %q", got)
 	}
 }

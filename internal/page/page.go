@@ -124,6 +124,7 @@ type Request struct {
 	// must answer at once, since the page stands still, and must not use the
 	// page. After a No nothing more is pressed or typed, and the reply is
 	// MAC_NEED_CONFIRM if doing it again with another answer can do nothing
-	// twice; see dialog.go. nil answers No and goes on.
+	// twice; see dialog.go. Not asked about boxes to tick, nor when text is
+	// added to a field. nil answers No and goes on.
 	Dialog func(d Dialog) bool
 }

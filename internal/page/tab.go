@@ -26,6 +26,9 @@ type Page struct {
 	tracker
 	frames
 	asking asking
+	// unchosen is the selector of the last select that the page asked about
+	// and was answered No. It belongs to the request at hand.
+	unchosen string
 
 	b      *Browser
 	id     string

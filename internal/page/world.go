@@ -74,6 +74,7 @@ type args struct {
 	Outer    bool      `json:"outer,omitempty"`
 	Guard    bool      `json:"guard,omitempty"`
 	AtOnce   bool      `json:"atOnce,omitempty"`
+	Again    bool      `json:"again,omitempty"`
 	X        *float64  `json:"x,omitempty"`
 	Y        *float64  `json:"y,omitempty"`
 	Cap      int       `json:"cap,omitempty"`

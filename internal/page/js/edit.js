@@ -171,7 +171,8 @@ function listOf(el) {
 }
 
 // choose selects by value, then by label, all in one evaluation.
-handlers.choose = ({ id, from, strict, expect, value, url }) => {
+// again: the page is told of the choice even if it stands there already.
+handlers.choose = ({ id, from, strict, expect, value, url, again }) => {
   const { el, fault } = checked(from, strict);
   if (!el) return fault;
   const list = byId(id);
@@ -190,7 +191,7 @@ handlers.choose = ({ id, from, strict, expect, value, url }) => {
   const before = all.map((o) => o.selected).join();
   if (list.multiple) for (const o of all) o.selected = wanted.includes(o);
   else wanted[0].selected = true;
-  if (all.map((o) => o.selected).join() !== before) {
+  if (again || all.map((o) => o.selected).join() !== before) {
     list.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
     list.dispatchEvent(new Event('change', { bubbles: true }));
   }
