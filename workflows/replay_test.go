@@ -40,11 +40,15 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 				r.RegisterWorkflowWithOptions(workflows.Session, workflow.RegisterOptions{Name: workflows.SessionType})
 				r.RegisterWorkflowWithOptions(workflows.Run, workflow.RegisterOptions{Name: workflows.RunType})
 				r.RegisterWorkflow(workflows.Tell)
+				r.RegisterWorkflowWithOptions(workflows.Fire, workflow.RegisterOptions{Name: workflows.FireType})
 			}
 			if err := r.ReplayWorkflowHistoryFromJSONFile(log.NewStructuredLogger(slog.New(slog.DiscardHandler)), file); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+	if !seen["fire.v3"] {
+		t.Error("no recorded history fire.v3")
 	}
 	for _, version := range []string{".v1", ".v2"} {
 		for _, kind := range []string{"run", "session", "tell", "browser"} {
