@@ -96,6 +96,7 @@ interface Payloads {
   confirm_required: Confirmation
   confirmed: Answer
   done: TaskResult
+  instructed: { id: string; step: number; text: string; by?: string }
   entry: { id: string; role: string; label?: string; text: string; by?: string }
   session: { what: string; by?: string }
 }

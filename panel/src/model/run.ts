@@ -44,6 +44,7 @@ export interface Addition {
   at: string
   /** The last step when it came. */
   afterStep: number
+  by?: string
 }
 
 /** A reply while it is being written. */
@@ -118,6 +119,10 @@ export function reduceRun(run: RunState, e: AgentEvent): RunState {
       return { ...enter(run, 'waiting_confirm', e.at), question: e.data, draft: undefined, steps: named(run.steps, e.data) }
     case 'confirmed':
       return onConfirmed(run, e.data, e.at)
+    case 'instructed': {
+      const { id, text, step, by } = e.data
+      return { ...run, additions: [...run.additions.filter((a) => a.id !== id), { id, text, at: e.at, afterStep: step, by }] }
+    }
     case 'done':
       return {
         ...enter(run, e.data.status, e.at), reason: e.data.reason ?? '', summary: e.data.summary, detail: '',

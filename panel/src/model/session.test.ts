@@ -152,6 +152,17 @@ describe('messages to a busy session', () => {
     expect(after.runs.a!.additions).toHaveLength(1)
   })
 
+  test('that steer are told again when the run takes them', () => {
+    const tell = teller()
+    const s = play([
+      tell('accepted', 'a', { task: 'A', browser: '' }), tell('state', 'a', { status: 'thinking' }),
+      tell('accepted', 'b', { task: 'also B', browser: '', mode: 'steer' }), tell('instructed', 'a', { id: 'b', step: 3, text: 'also B', by: 'ann' }),
+      tell('instructed', 'a', { id: 'x', step: 4, text: 'and C', by: 'ben' }),
+    ])
+    expect(s.runs.a!.additions.map((a) => [a.id, a.afterStep, a.by])).toEqual([['b', 3, 'ann'], ['x', 4, 'ben']])
+    expect(s.log.filter((l) => l.text.what === 'added')).toHaveLength(2)
+  })
+
   test('that steer and came too late run themselves', () => {
     const tell = teller()
     const s = play([

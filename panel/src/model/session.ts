@@ -194,6 +194,9 @@ function logLine(s: SessionState, e: AgentEvent): LogLine | undefined {
       return line(e.data.approved ? 'ok' : 'warn', {
         what: 'answer', approved: e.data.approved, by: e.data.by ?? '', note: e.data.note ?? '', scope: e.data.scope ?? '',
       })
+    case 'instructed':
+      if (s.runs[e.run_id]?.additions.some((a) => a.id === e.data.id)) return undefined
+      return line('info', { what: 'added', text: e.data.text })
     case 'done':
       if (e.data.reason === 'STEERED') return s.runs[e.run_id]?.into ? undefined : line('info', { what: 'added', text: s.runs[e.run_id]?.task ?? '' })
       return line(e.data.success ? 'ok' : e.data.status === 'aborted' ? 'warn' : 'error', {
