@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -288,5 +289,23 @@ func TestLogsKeepTheEndAndNoSecrets(t *testing.T) {
 	}
 	if other := l.tail(at+1e6, 10, 1000); !other.reset || len(other.lines) != 3 {
 		t.Errorf("with another process's cursor: %+v", other)
+	}
+}
+
+func TestReferenceNamesEveryMethod(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range Methods() {
+		var row string
+		for line := range strings.Lines(string(doc)) {
+			if strings.HasPrefix(line, "| `") && strings.Contains(line, "`"+m.Name+"`") {
+				row = line
+			}
+		}
+		if !strings.Contains(row, "| "+string(m.Role)+" |") {
+			t.Errorf("docs/gateway.md does not say that %s is for a %s: %q", m.Name, m.Role, row)
+		}
 	}
 }
