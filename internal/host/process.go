@@ -176,6 +176,9 @@ func (p *Process) handshake(ctx context.Context, c *proc) error {
 	go func() {
 		select {
 		case <-c.gone:
+			// What it said last is still to be read, unless a grandchild
+			// holds the other end.
+			wait(ctx.Done(), p.cfg.Grace)
 			cancel()
 		case <-ctx.Done():
 		}
@@ -185,7 +188,11 @@ func (p *Process) handshake(ctx context.Context, c *proc) error {
 		init.Page = p.cfg.Page()
 	}
 	agreed, err := pipe.HostHandshake(ctx, c.lines, c.out, init)
+	var refused *pipe.Error
 	if err != nil {
+		if errors.As(err, &refused) {
+			return err
+		}
 		select {
 		case <-c.gone:
 			return errors.New("the agent ended before it was ready")
