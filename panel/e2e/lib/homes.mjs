@@ -9,10 +9,30 @@ import { Program, chromiumArgs, cleanEnv, findChromium, freePort, here, out, unt
 export const narrow = { width: 400, height: 860 }
 const wide = { width: 1180, height: 860 }
 
-export const extensionId = 'enikjdaafpajpbbbdlbkhnmhnegijpmn'
+const extensionId = 'enikjdaafpajpbbbdlbkhnmhnegijpmn'
+
+class Home {
+  panels = []
+
+  /** Remembers a panel until it is closed. */
+  panel(page) {
+    const panel = new Panel(page, this.name)
+    this.panels.push(panel)
+    return panel
+  }
+
+  /** Keeps what the panels show. */
+  async keep(name) {
+    for (const p of this.panels) if (!p.page.isClosed()) await p.shot(`FAILED ${name}`).catch(() => {})
+  }
+
+  async closePanels() {
+    for (const p of this.panels.splice(0)) await p.page.close().catch(() => {})
+  }
+}
 
 /** A page of the gateway. */
-export class GatewayHome {
+export class GatewayHome extends Home {
   name = 'gateway'
 
   static async start(stack) {
@@ -25,7 +45,7 @@ export class GatewayHome {
   /** Opens a panel, by default with the operator's token in a session of its own. */
   async open({ locale = 'en-US', viewport = wide, colorScheme = 'light', token = this.stack.token, url = this.stack.url, session = freshSession() } = {}) {
     const context = await this.browser.newContext({ locale, viewport, colorScheme })
-    const panel = new Panel(await context.newPage(), this.name)
+    const panel = this.panel(await context.newPage())
     await panel.page.goto(`${url}/${token ? `#token=${token}` : ''}`)
     if (session) await panel.enter(session)
     return panel
@@ -37,7 +57,7 @@ export class GatewayHome {
 }
 
 /** The extension, in a tab as wide as a side panel. */
-export class ExtensionHome {
+export class ExtensionHome extends Home {
   name = 'extension'
 
   static async start(stack) {
@@ -57,12 +77,12 @@ export class ExtensionHome {
 
   /** Opens a panel; the first one is told where the gateway is, and remembers it. */
   async open({ session = freshSession() } = {}) {
-    const panel = new Panel(await this.context.newPage(), this.name)
+    const panel = this.panel(await this.context.newPage())
     await panel.page.goto(this.url)
     if (!this.told) {
       await panel.page.getByTestId('nav-settings').click()
       await panel.page.getByLabel('Address of the gateway').fill(this.stack.url)
-      await panel.page.getByLabel('Token', { exact: true }).fill(this.stack.token)
+      await panel.get('settings-token').fill(this.stack.token)
       await panel.page.getByLabel('Remember the token on this device').check()
       await panel.button('Save and connect').click()
       await panel.light('idle')
@@ -79,7 +99,7 @@ export class ExtensionHome {
 }
 
 /** A window of the browser that the agent works in, without a gateway. */
-export class HostHome {
+export class HostHome extends Home {
   name = 'host'
 
   static async start(stack) {
@@ -101,9 +121,15 @@ export class HostHome {
   async open() {
     const page = await until('the panel in the browser', () => this.browser.contexts()[0].pages().find((p) => p.url().startsWith(this.url)))
     await page.setViewportSize(narrow)
-    this.panel ??= new Panel(page, this.name)
-    return this.panel
+    this.only ??= new Panel(page, this.name)
+    return this.only
   }
+
+  async keep(name) {
+    await this.only?.shot(`FAILED ${name}`).catch(() => {})
+  }
+
+  async closePanels() {}
 
   /** The page that the agent works on. */
   work() {

@@ -111,6 +111,29 @@ export class Panel {
     if (over > 0) throw new Error(`${what}: ${over} px wider than the window`)
   }
 
+  /**
+   * Evaluates an expression in the other pages at this one's address, those in
+   * side panels too, which no tab shows.
+   */
+  async inOthers(expression) {
+    const cdp = await this.page.context().newCDPSession(this.page)
+    try {
+      const { targetInfo: own } = await cdp.send('Target.getTargetInfo')
+      const { targetInfos } = await cdp.send('Target.getTargets')
+      const values = []
+      for (const t of targetInfos.filter((t) => t.targetId !== own.targetId && t.url.startsWith(this.page.url().split('#')[0]))) {
+        const { sessionId } = await cdp.send('Target.attachToTarget', { targetId: t.targetId, flatten: false })
+        const answer = new Promise((resolve) => cdp.on('Target.receivedMessageFromTarget', (m) => m.sessionId === sessionId && resolve(JSON.parse(m.message))))
+        await cdp.send('Target.sendMessageToTarget', { sessionId, message: JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression, returnByValue: true } }) })
+        values.push((await answer).result?.result?.value)
+      }
+      return values
+    } finally {
+      await cdp.detach()
+    }
+  }
+
+  /** Closes the panel; nothing may have gone wrong in it unseen. */
   async close() {
     await this.page.close()
     if (this.faults.length > 0) throw new Error(`errors in the panel:\n${this.faults.join('\n')}`)

@@ -2,7 +2,7 @@
 // stop, let go on, and kill. Linux only: it reads /proc.
 import { execFileSync, spawn } from 'node:child_process'
 import { createWriteStream, existsSync, linkSync, mkdirSync, readFileSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -141,6 +141,21 @@ export class Stack {
     return execFileSync(this.bin('starter'), args, { env: this.env, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
   }
 
+  /** Makes a namespace of Temporal. */
+  async namespace(name) {
+    const temporal = process.env.SGCLAW_TEMPORAL ?? (existsSync(bin('temporal')) ? bin('temporal') : 'temporal')
+    execFileSync(temporal, ['operator', 'namespace', 'create', '--address', this.env.SGCLAW_TEMPORAL_ADDRESS, '--namespace', name], { stdio: 'ignore' })
+    // A server learns of a new one after a while.
+    await until('the namespace is known', () => {
+      try {
+        execFileSync(temporal, ['workflow', 'list', '--address', this.env.SGCLAW_TEMPORAL_ADDRESS, '--namespace', name], { stdio: 'ignore' })
+        return true
+      } catch {
+        return false
+      }
+    })
+  }
+
   /** The id of the run under way whose task has a text. */
   openRun(text) {
     const runs = this.starter('list', '--active', '--json').trim().split('\n').map((line) => JSON.parse(line))
@@ -165,6 +180,48 @@ export class Stack {
 
   end() {
     return this.program.end()
+  }
+}
+
+/** A line to a gateway that can be cut, as when a laptop's lid is closed. */
+export class Line {
+  static async open(url) {
+    const l = new Line()
+    const { hostname, port } = new URL(url)
+    l.sockets = new Set()
+    l.server = createServer((near) => {
+      if (l.isCut) {
+        near.destroy()
+        return
+      }
+      const far = connect(Number(port), hostname)
+      for (const [a, b] of [[near, far], [far, near]]) {
+        l.sockets.add(a)
+        a.pipe(b)
+        a.on('error', () => {})
+        a.on('close', () => {
+          l.sockets.delete(a)
+          b.destroy()
+        })
+      }
+    })
+    await new Promise((resolve) => l.server.listen(0, '127.0.0.1', resolve))
+    l.url = `http://127.0.0.1:${l.server.address().port}`
+    return l
+  }
+
+  cut() {
+    this.isCut = true
+    for (const s of this.sockets) s.destroy()
+  }
+
+  mend() {
+    this.isCut = false
+  }
+
+  end() {
+    this.cut()
+    return new Promise((resolve) => this.server.close(resolve))
   }
 }
 
