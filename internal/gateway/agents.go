@@ -200,8 +200,12 @@ func rowStatus(s agent.Status) string {
 	return openclaw.RowRunning
 }
 
-// sessionChanged tells those who watch all sessions that one changed.
+// sessionChanged tells those who watch all sessions that one changed, or that
+// any may have.
 func (g *Gateway) sessionChanged(ctx context.Context, key string) []*Frame {
+	if key == "" {
+		return []*Frame{{Event: openclaw.EventSessionsChanged, Payload: openclaw.SessionsChanged{Reason: "unknown", Ts: time.Now().UnixMilli()}, To: ToMessages}}
+	}
 	changed := openclaw.SessionsChanged{SessionKey: key, AgentID: g.agentOf(key), Reason: "updated", Ts: time.Now().UnixMilli()}
 	s, err := g.store.Session(ctx, key)
 	switch {

@@ -195,10 +195,11 @@ func approvalResolve(ctx context.Context, g *Gateway, c *Call, p openclaw.Approv
 		return nil, err
 	}
 	a := q.approval(g)
-	if a.Status == openclaw.ApprovalPending {
+	switch a.Status {
+	case openclaw.ApprovalPending:
 		// The run has the answer, and its record has not yet.
 		a = resolvedNow(a, p.Decision)
-	} else if a.Status == openclaw.ApprovalAllowed {
+	case openclaw.ApprovalAllowed:
 		a.Decision = p.Decision
 	}
 	return openclaw.ApprovalResult{Applied: applied, Approval: a}, nil

@@ -443,6 +443,7 @@ func TestAnotherGatewayGoesOn(t *testing.T) {
 		_, all := c.chat("r", openclaw.ChatDelta)
 		text = follow(t, text, all)
 	}
+	c.send("agent.wait", object{"runId": "r", "timeoutMs": 30000})
 	end(t, b, c)
 
 	// In the middle of the second reply.
@@ -601,5 +602,22 @@ func TestRolesOfMethods(t *testing.T) {
 	r := approver.call("nope.method", object{})
 	if r.OK || r.Error.Message != "unknown method: nope.method" {
 		t.Errorf("an unknown method: %+v", r.Error)
+	}
+}
+
+func TestWhoWatchesAllSessionsHearsOfEach(t *testing.T) {
+	p := newPlay(t)
+	g := p.open()
+	watcher, c := g.connect(testToken), g.connect(testToken)
+	want[openclaw.SessionsSubscribed](watcher, "sessions.subscribe", object{})
+	want[openclaw.ChatSendResult](c, "chat.send", object{"sessionKey": "agent:main:new", "message": "WORDS say:hi", "idempotencyKey": "r"})
+	for {
+		var e openclaw.SessionsChanged
+		if err := json.Unmarshal(watcher.await(openclaw.EventSessionsChanged).Payload, &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.SessionKey == "agent:main:new" && e.Session != nil && e.Session.LastMessagePreview == "hi" {
+			return
+		}
 	}
 }

@@ -90,7 +90,7 @@ type AssistantText struct {
 	Replace bool   `json:"replace,omitempty"`
 }
 
-// ToolStart, ToolResult are the data of StreamTool.
+// ToolStart is the data of StreamTool before a call, and ToolResult after it.
 type ToolStart struct {
 	Phase      string `json:"phase"` // "start"
 	Name       string `json:"name"`
@@ -139,9 +139,10 @@ type SessionMessage struct {
 	Message    ChatMessage `json:"message"`
 }
 
-// SessionsChanged is the payload of sessions.changed.
+// SessionsChanged is the payload of sessions.changed. Without a key any
+// session may have changed.
 type SessionsChanged struct {
-	SessionKey string      `json:"sessionKey"`
+	SessionKey string      `json:"sessionKey,omitempty"`
 	AgentID    string      `json:"agentId,omitempty"`
 	Reason     string      `json:"reason"`
 	Ts         int64       `json:"ts"`
