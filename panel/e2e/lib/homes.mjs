@@ -1,5 +1,6 @@
 // The three homes of the panel, each opened as a person would.
-import { cpSync, mkdirSync, rmSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { chromium } from 'playwright-core'
 import { Panel } from './panel.mjs'
@@ -63,10 +64,8 @@ export class ExtensionHome extends Home {
   static async start(stack) {
     const h = new ExtensionHome()
     h.stack = stack
-    const files = path.join(out, 'extension')
-    rmSync(files, { recursive: true, force: true })
-    mkdirSync(path.dirname(files), { recursive: true })
-    cpSync(here('../../extension/dist'), files, { recursive: true })
+    execFileSync(process.execPath, [here('../../extension/build.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] })
+    const files = here('../../extension/dist')
     h.context = await chromium.launchPersistentContext('', {
       executablePath: findChromium(), viewport: narrow, locale: 'en-US', ignoreDefaultArgs: ['--disable-extensions'],
       args: [...chromiumArgs, '--headless=new', '--lang=en-US', `--disable-extensions-except=${files}`, `--load-extension=${files}`],
