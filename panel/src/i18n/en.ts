@@ -44,7 +44,7 @@ export const en = {
     zombieSpawn: 'Open in the background', zombieKill: 'Close background page', sessionLogin: 'Log in to', sessionLogout: 'Log out of', clearStorage: 'Clear site data of',
   },
   outcome: {
-    done: 'done', failed: 'failed', unknown: 'outcome unknown', confirm: 'asks first', limited: 'must wait', refused: 'refused', skipped: 'not carried out', pending: 'under way',
+    done: 'done', failed: 'failed', unknown: 'outcome unknown', confirm: 'asks first', limited: 'must wait', refused: 'refused', skipped: 'not carried out', pending: 'under way', none: 'broken off',
   },
   confirm: {
     title: 'The agent asks for permission', at: 'On', element: 'Element', context: 'Around it', params: 'With', rule: 'Rule', page: 'Page', picture: 'The element, as the browser sees it',

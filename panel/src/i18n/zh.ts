@@ -46,7 +46,7 @@ export const zh: Messages = {
     zombieSpawn: '打开后台页面', zombieKill: '关闭后台页面', sessionLogin: '登录', sessionLogout: '退出登录', clearStorage: '清除站点数据',
   },
   outcome: {
-    done: '完成', failed: '失败', unknown: '结果未知', confirm: '需先确认', limited: '需等待', refused: '已拒绝', skipped: '未执行', pending: '进行中',
+    done: '完成', failed: '失败', unknown: '结果未知', confirm: '需先确认', limited: '需等待', refused: '已拒绝', skipped: '未执行', pending: '进行中', none: '已中断',
   },
   confirm: {
     title: '智能体请求确认', at: '目标系统', element: '元素', context: '所在位置', params: '参数', rule: '规则', page: '页面', picture: '浏览器中该元素的样子',

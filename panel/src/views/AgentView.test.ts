@@ -187,6 +187,15 @@ describe('a run', () => {
     expect(get('timeline').text()).toContain('ben')
   })
 
+  test('that was stopped in the middle of something is not under way any more', async () => {
+    const { get, say, begin, end, tell } = await view()
+    await begin()
+    await say(tell('thought', 'r', { step: 1, text: 't', calls: [click('c1')], usage: tokens(2), took_ms: 1 }))
+    expect(get('step').text()).toContain(en.outcome.pending)
+    await end('ABORTED', 'aborted')
+    expect(get('step').text()).toContain(en.outcome.none)
+  })
+
   test('can be rewound by operators only', async () => {
     for (const role of ['approver', 'operator'] as const) {
       const { get, say, begin, tell } = await view(role)
