@@ -696,7 +696,7 @@ func (r *run) ask(ctx workflow.Context, c agent.Call, res agent.Result) (*agent.
 
 // allow keeps what a person allowed for the rest of the run.
 func (r *run) allow(ctx workflow.Context, q agent.Confirmation, a agent.Answer) {
-	if !a.Approved || a.Scope != agent.ScopeRun || workflow.GetVersion(ctx, changeScope, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !a.Approved || a.Scope != agent.ScopeRun || q.Ask.Rule == agent.RuleNativeDialog || workflow.GetVersion(ctx, changeScope, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return
 	}
 	r.st.Allowed = append(r.st.Allowed, Allowed{

@@ -44,12 +44,16 @@ func TestYesForTheRun(t *testing.T) {
 		{"another rule", "click", other(func(s *agent.Subject) { s.Rule = "amounts" }), nil},
 		{"another domain", "click", other(func(s *agent.Subject) { s.Domain = "erp.example" }), nil},
 		{"another action", "type", base, nil},
+		{"a page's own question", "click", other(func(s *agent.Subject) { s.Rule = agent.RuleNativeDialog }), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &script{replies: []activities.ThinkResult{calls("click"), calls(tt.action)}}
 			var after []string // the second question
 			s.act = func(in activities.ActInput) (agent.Result, error) {
 				ask, digest := base, "d1"
+				if tt.second.Rule == agent.RuleNativeDialog {
+					ask = tt.second
+				}
 				if in.Step == 2 {
 					ask, digest = tt.second, "d2"
 				}

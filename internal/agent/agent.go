@@ -344,8 +344,14 @@ type Answer struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// ScopeRun is the Answer.Scope of a yes that holds for the rest of the run.
+// ScopeRun is the Answer.Scope of a yes that holds for the rest of the run. A
+// yes to what a page itself asked (RuleNativeDialog) holds for that time
+// only: the page may ask anything the next time.
 const ScopeRun = "run"
+
+// RuleNativeDialog is Subject.Rule of an action whose page asked something
+// itself, by confirm().
+const RuleNativeDialog = "native_dialog"
 
 // Step is one step of a run (seed 001 §2.2, StepRecord).
 type Step struct {

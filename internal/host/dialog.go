@@ -14,10 +14,6 @@ import (
 	"sgclaw/internal/policy"
 )
 
-// ruleDialog is Subject.Rule of an action whose page asked something itself,
-// by confirm().
-const ruleDialog = "native_dialog"
-
 // dialogPrompt tells a person what a yes then does.
 var dialogPrompt = policy.Prompt{
 	ZH: "网页弹出了确认框，已先选“取消”。批准后将再做一次此操作，并对同样的确认框选“确定”。",
@@ -93,7 +89,7 @@ func (d *dialogue) answer(q page.Dialog) bool {
 		return true
 	}
 	d.r.dialogs.note(digest, agent.Digest(o.Action, o.params, o.PageID, about))
-	subject.URL, subject.Rule, subject.Prompt = d.target.URL, ruleDialog, dialogPrompt
+	subject.URL, subject.Rule, subject.Prompt = d.target.URL, agent.RuleNativeDialog, dialogPrompt
 	d.ask = &pipe.ConfirmAsk{Subject: subject, Digest: digest}
 	return false
 }
