@@ -110,6 +110,9 @@ func (q question) approval(g *Gateway) openclaw.Approval {
 		return a
 	}
 	a.ResolvedAtMs, a.Source = millis(q.DecidedAt), &openclaw.ApprovalSource{AgentID: agentID, SessionKey: q.run.Session}
+	if q.By != "" {
+		a.Resolver = &openclaw.ApprovalResolver{Kind: openclaw.ResolverDevice, ID: q.By}
+	}
 	switch q.Decision {
 	case decisionApproved:
 		a.Status, a.Decision, a.Reason = openclaw.ApprovalAllowed, openclaw.AllowOnce, openclaw.ReasonUser
@@ -199,6 +202,7 @@ func approvalResolve(ctx context.Context, g *Gateway, c *Call, p openclaw.Approv
 	case openclaw.ApprovalPending:
 		// The run has the answer, and its record has not yet.
 		a = resolvedNow(a, p.Decision)
+		a.Resolver = &openclaw.ApprovalResolver{Kind: openclaw.ResolverDevice, ID: c.Who.Name}
 	case openclaw.ApprovalAllowed:
 		a.Decision = p.Decision
 	}

@@ -99,10 +99,11 @@ func isolate(s *durable.Schedule, agentID string) {
 // checkJob refuses what we do not have, by name.
 func (g *Gateway) checkJob(j *cronJob) error {
 	names := append(under("schedule", openclaw.Given(j.Schedule)), under("payload", openclaw.Given(j.Payload))...)
-	if j.Delivery != nil {
-		names = append(names, under("delivery", openclaw.Given(*j.Delivery))...)
-		if j.Delivery.Mode != "" && j.Delivery.Mode != "none" {
-			names = append(names, "delivery.mode "+j.Delivery.Mode)
+	// Where to deliver to says nothing as long as nothing is to be delivered.
+	if d := j.Delivery; d != nil && d.Mode != "none" {
+		names = append(names, under("delivery", openclaw.Given(*d))...)
+		if d.Mode != "" {
+			names = append(names, "delivery.mode "+d.Mode)
 		}
 	}
 	if k := j.Schedule.Kind; k != openclaw.CronAt && k != openclaw.CronEvery && k != openclaw.CronExpr {

@@ -188,7 +188,7 @@ func TestCronJobs(t *testing.T) {
 	c := p.open().connect(testToken)
 	add := object{
 		"name": "morning", "schedule": object{"kind": "cron", "expr": "0 9 * * 1-5", "tz": "Asia/Shanghai"}, "sessionTarget": "isolated", "wakeMode": "now",
-		"payload": object{"kind": "agentTurn", "message": "WORDS say:good-morning"}, "delivery": object{"mode": "none"},
+		"payload": object{"kind": "agentTurn", "message": "WORDS say:good-morning"}, "delivery": object{"mode": "none", "channel": "last"},
 	}
 	job := want[openclaw.CronJob](c, "cron.add", add)
 	if job.ID == "" || job.Schedule.Expr != "0 9 * * 1-5" || !job.Enabled || job.NextRunAtMs == 0 || job.AgentID != "main" || job.ConfigRevision == "" {

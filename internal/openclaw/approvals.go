@@ -94,8 +94,19 @@ type Approval struct {
 	SourceSessionKey string               `json:"sourceSessionKey,omitempty"` // of a pending one
 	ResolvedAtMs     int64                `json:"resolvedAtMs,omitempty"`
 	Source           *ApprovalSource      `json:"source,omitempty"` // of a decided one
+	Resolver         *ApprovalResolver    `json:"resolver,omitempty"`
 	Decision         string               `json:"decision,omitempty"`
 	Reason           string               `json:"reason,omitempty"`
+}
+
+// ResolverDevice is the kind of an ApprovalResolver that is a person's token:
+// the protocol knows nothing nearer to it.
+const ResolverDevice = "device"
+
+// ApprovalResolver is who decided.
+type ApprovalResolver struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id,omitempty"`
 }
 
 // ApprovalSource says where a question came from.
