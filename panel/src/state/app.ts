@@ -9,7 +9,7 @@ import { lasting } from '../backend/settings'
 import type { Where } from '../backend/settings'
 import { isFinal } from '../model/event'
 import { newId } from '../model/id'
-import type { Mode } from '../model/event'
+import type { Confirmation, Mode } from '../model/event'
 import { fromDetail, fromInfo } from '../model/record'
 import { emptySession, reduceSession, shownRun, withRecord } from '../model/session'
 import type { SessionState } from '../model/session'
@@ -56,6 +56,7 @@ export function makeApp(prefs: Prefs, find: () => Promise<Found>) {
   let unwatch: (() => void) | undefined
   let stops: (() => void)[] = []
   const asking = new Set<string>()
+  const settled = new Set<string>()
 
   const run = computed(() => shownRun(state.value))
   const online = computed(() => link.value.state === 'open')
@@ -204,10 +205,17 @@ export function makeApp(prefs: Prefs, find: () => Promise<Found>) {
     const b = backend.value
     if (!b?.records || !online.value) return
     try {
-      asked.value = await b.records.confirmations()
+      const open = await b.records.confirmations()
+      asked.value = open.filter((a) => !settled.has(moment(a.confirmation)))
     } catch {
       // As above.
     }
+  }
+
+  /** Leaves out a question that was answered here: the list may still have it for a moment. */
+  function settle(q: Confirmation): void {
+    settled.add(moment(q))
+    asked.value = asked.value.filter((a) => moment(a.confirmation) !== moment(q))
   }
 
   /** Sends a message to the session that is shown. */
@@ -228,8 +236,13 @@ export function makeApp(prefs: Prefs, find: () => Promise<Found>) {
 
   return {
     prefs, backend, link, where, me, health, session, state, loaded, run, working, online, asked, elsewhere, hostState, hostLines, sending, polite, urgent,
-    whyNot, say, start, stop, hurry, show, send, refreshAsked, refreshHealth,
+    whyNot, say, start, stop, hurry, show, send, settle, refreshAsked, refreshHealth,
   }
+}
+
+/** A question and when it was asked: after a rewind the same id may be asked about again. */
+function moment(q: Confirmation): string {
+  return `${q.id} ${q.since}`
 }
 
 /** Calls f from time to time, while somebody is looking. */
