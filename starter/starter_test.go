@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -42,10 +44,11 @@ func environment(e *testscript.Env) error {
 // commands are what scripts can do besides testscript's own.
 func commands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
-		"exits":     exits,
-		"jsonlines": jsonlines,
-		"until":     until,
-		"revoke":    revoke,
+		"exits":      exits,
+		"interrupts": interrupts,
+		"jsonlines":  jsonlines,
+		"until":      until,
+		"revoke":     revoke,
 	}
 }
 
@@ -67,6 +70,45 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%s exited with %d, want %d", strings.Join(args[1:], " "), got, want)
 	}
+}
+
+// interrupts TEXT COMMAND... sends an interrupt to a command once its stdout
+// has the text, and waits for its end.
+func interrupts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: interrupts TEXT COMMAND...")
+	}
+	var out, errs screen
+	cmd := exec.Command(found(ts, args[1]), args[2:]...)
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "SGCLAW_TEMPORAL_ADDRESS", "SGCLAW_TEMPORAL_NAMESPACE"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	ts.Check(cmd.Start())
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), args[0]); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			ts.Fatalf("no %q within 20 s:\n%s%s", args[0], out.String(), errs.String())
+		}
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	_ = cmd.Wait() // how it ends is told by what it wrote
+	_, err := io.WriteString(ts.Stdout(), out.String())
+	ts.Check(err)
+	_, err = io.WriteString(ts.Stderr(), errs.String())
+	ts.Check(err)
+}
+
+// found is where the script finds a program.
+func found(ts *testscript.TestScript, name string) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if at := filepath.Join(dir, name); exec.Command(at).Err == nil {
+			return at
+		}
+	}
+	ts.Fatalf("no program %s", name)
+	return ""
 }
 
 func status(err error) (int, bool) {
