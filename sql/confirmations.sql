@@ -32,6 +32,15 @@ WHERE (sqlc.narg('run_id')::text IS NULL OR run_id = sqlc.narg('run_id'))
 ORDER BY id
 LIMIT @max_rows;
 
+-- DecidedConfirmations lists what is no longer open, the latest first.
+-- name: DecidedConfirmations :many
+SELECT * FROM confirmations
+WHERE outcome <> 'open' AND NOT rewound
+  AND (sqlc.narg('before')::text IS NULL OR (decided_at, id) < (
+    SELECT b.decided_at, b.id FROM confirmations b WHERE b.confirm_id = sqlc.narg('before') AND NOT b.rewound ORDER BY b.id DESC LIMIT 1))
+ORDER BY decided_at DESC, id DESC
+LIMIT @max_rows;
+
 -- RewindConfirmations marks questions of other branches. One that was open
 -- is void.
 -- name: RewindConfirmations :execrows

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"sgclaw/internal/agent"
@@ -306,21 +305,9 @@ func approvalHistory(ctx context.Context, g *Gateway, c *Call, p openclaw.Approv
 	if p.Limit == 0 {
 		p.Limit = defaultApprovals
 	}
-	list, err := g.store.Confirmations(ctx, store.ConfirmationFilter{Limit: 1000})
+	list, err := g.store.Decided(ctx, p.Cursor, p.Limit+1) // one more tells whether there is more
 	if err != nil {
 		return nil, err
-	}
-	list = slices.DeleteFunc(list, func(c store.Confirmation) bool { return c.Decision == decisionOpen })
-	// The latest first; the cursor is the last one that was told.
-	slices.SortStableFunc(list, func(a, b store.Confirmation) int {
-		if d := b.DecidedAt.Compare(a.DecidedAt); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Question.ID, b.Question.ID)
-	})
-	if p.Cursor != "" {
-		i := slices.IndexFunc(list, func(c store.Confirmation) bool { return c.Question.ID == p.Cursor })
-		list = list[i+1:]
 	}
 	page := list[:min(len(list), p.Limit)]
 	qs, err := g.questions(ctx, page, func(record.Run) bool { return true })

@@ -404,6 +404,10 @@ func TestApprovals(t *testing.T) {
 	if len(hist.Items) != 2 || hist.Items[0].ID != a.ID || hist.Items[0].Status != openclaw.ApprovalDenied || hist.NextCursor == "" {
 		t.Errorf("history %+v", hist)
 	}
+	rest := want[openclaw.ApprovalHistory](c, "approval.history", object{"limit": 3, "cursor": hist.NextCursor})
+	if len(rest.Items) != 3 || slices.ContainsFunc(rest.Items, func(i openclaw.Approval) bool { return i.ID == hist.Items[0].ID || i.ID == hist.Items[1].ID }) || rest.NextCursor != "" {
+		t.Errorf("the rest of the history %+v", rest)
+	}
 	log, err := p.store.AuditLog(t.Context(), store.AuditFilter{RunID: "no"})
 	if err != nil || len(log) != 1 || log[0].Verb != "confirm" || log[0].Who != OperatorName || log[0].Role != access.RoleOperator {
 		t.Errorf("audit %+v, %v", log, err)

@@ -178,6 +178,21 @@ func (s *Store) Confirmations(ctx context.Context, f ConfirmationFilter) ([]Conf
 	if err != nil {
 		return nil, fmt.Errorf("confirmations: %w", err)
 	}
+	return toConfirmations(rows)
+}
+
+// Decided lists confirmations that are no longer open, the latest decided
+// first. before, if not empty, is the id of one: only those decided earlier,
+// for the next page. n is at most 1000; 0 means 50.
+func (s *Store) Decided(ctx context.Context, before string, n int) ([]Confirmation, error) {
+	rows, err := s.q.DecidedConfirmations(ctx, sqldb.DecidedConfirmationsParams{Before: nullString(before), MaxRows: limit(n)})
+	if err != nil {
+		return nil, fmt.Errorf("decided confirmations: %w", err)
+	}
+	return toConfirmations(rows)
+}
+
+func toConfirmations(rows []sqldb.Confirmation) ([]Confirmation, error) {
 	out := make([]Confirmation, 0, len(rows))
 	for _, r := range rows {
 		c := Confirmation{

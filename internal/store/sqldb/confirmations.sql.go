@@ -39,6 +39,60 @@ func (q *Queries) DecideConfirmation(ctx context.Context, arg DecideConfirmation
 	return err
 }
 
+const decidedConfirmations = `-- name: DecidedConfirmations :many
+SELECT id, confirm_id, run_id, branch, step, question, digest, asked_at, expires_at, outcome, decided_branch, decided_at, decided_by, note, rewound FROM confirmations
+WHERE outcome <> 'open' AND NOT rewound
+  AND ($1::text IS NULL OR (decided_at, id) < (
+    SELECT b.decided_at, b.id FROM confirmations b WHERE b.confirm_id = $1 AND NOT b.rewound ORDER BY b.id DESC LIMIT 1))
+ORDER BY decided_at DESC, id DESC
+LIMIT $2
+`
+
+type DecidedConfirmationsParams struct {
+	Before  sql.NullString
+	MaxRows int32
+}
+
+// DecidedConfirmations lists what is no longer open, the latest first.
+func (q *Queries) DecidedConfirmations(ctx context.Context, arg DecidedConfirmationsParams) ([]Confirmation, error) {
+	rows, err := q.query(ctx, q.decidedConfirmationsStmt, decidedConfirmations, arg.Before, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Confirmation{}
+	for rows.Next() {
+		var i Confirmation
+		if err := rows.Scan(
+			&i.ID,
+			&i.ConfirmID,
+			&i.RunID,
+			&i.Branch,
+			&i.Step,
+			&i.Question,
+			&i.Digest,
+			&i.AskedAt,
+			&i.ExpiresAt,
+			&i.Outcome,
+			&i.DecidedBranch,
+			&i.DecidedAt,
+			&i.DecidedBy,
+			&i.Note,
+			&i.Rewound,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const getConfirmation = `-- name: GetConfirmation :one
 SELECT id, confirm_id, run_id, branch, step, question, digest, asked_at, expires_at, outcome, decided_branch, decided_at, decided_by, note, rewound FROM confirmations WHERE confirm_id = $1 AND NOT rewound
 `
