@@ -16,7 +16,7 @@ var dist embed.FS
 func FS() fs.FS {
 	sub, err := fs.Sub(dist, "dist")
 	if err != nil {
-		panic(err) // the name is a constant and valid
+		panic(err) //nolint:forbidigo // the name is a constant and valid
 	}
 	return sub
 }
