@@ -173,6 +173,14 @@ describe('watching', () => {
     expect(seen).toHaveLength(1)
   })
 
+  test('tells nothing any more once it has ended, not even where it begins', async () => {
+    await mock.accept()
+    watch()()
+    await flush()
+    expect(mock.of('sgclaw.watch')).toHaveLength(1)
+    expect(started).toEqual([])
+  })
+
   test('ends when nobody watches', async () => {
     await mock.accept()
     const stops = [watch(), watch()]

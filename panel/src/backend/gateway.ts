@@ -85,6 +85,7 @@ export class GatewayBackend implements Backend {
     if (this.link.state === 'open') void this.follow(w)
     return () => {
       this.watches.delete(w)
+      w.turn++ // an answer that is still to come is void
       if (this.link.state === 'open' && ![...this.watches].some((o) => o.session === w.session)) {
         this.socket.request('sgclaw.unwatch', { sessionKey: w.session }).catch(ignore)
       }
