@@ -208,3 +208,23 @@ func TestHistoryTellsWhoRewound(t *testing.T) {
 		t.Errorf("the history tells %q", told)
 	}
 }
+
+// TestSessionTakesNoMoreThanItCanKeep: a server ends a workflow whose history
+// is too long, and with a session all that waits in it.
+func TestSessionTakesNoMoreThanItCanKeep(t *testing.T) {
+	s := temporaltest.Start(t)
+	durabletest.New(t, s)
+	c := dial(t, s)
+	send(t, c, "desk", "one", "click", "")
+	for range 12 {
+		if err := c.Temporal().SignalWorkflow(t.Context(), workflows.SessionID("desk"), "", "noise", strings.Repeat("x", 3<<19)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.StartTask(t.Context(), "desk", agent.Message{ID: "two", Text: "click"}); !errors.Is(err, durable.ErrFull) {
+		t.Errorf("a message too many: %v, want ErrFull", err)
+	}
+	if got, err := c.StartTask(t.Context(), "desk", agent.Message{ID: "one", Text: "click"}); err != nil || !got.Known {
+		t.Errorf("one that waits: %+v, %v", got, err)
+	}
+}

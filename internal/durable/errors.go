@@ -18,6 +18,7 @@ var (
 	ErrNotFound         = errors.New("not found")
 	ErrRunOver          = errors.New("the run is over")
 	ErrQueued           = errors.New("the run waits in its session and has not begun")
+	ErrFull             = errors.New("too many messages wait in the session")
 	ErrNothingToConfirm = errors.New("no confirmation is open")
 	ErrUnknownConfirm   = errors.New("no such confirmation")
 	ErrAlreadyDecided   = errors.New("the confirmation is decided already")

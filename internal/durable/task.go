@@ -36,7 +36,7 @@ func OwnSession(runID string) string { return workflows.SingleSession + runID }
 // there. An empty session gives the task one of its own. An empty m.ID gets
 // a new UUID v7; a message whose id the session knows is not run again. What
 // becomes of it in a busy session is for the session to decide; see
-// agent.Message.
+// agent.Message. ErrFull if very many wait there.
 func (c *Client) StartTask(ctx context.Context, session string, m agent.Message) (Started, error) {
 	var before Run // what the id was used for before
 	if m.ID == "" {
@@ -101,21 +101,33 @@ func (c *Client) StartTask(ctx context.Context, session string, m agent.Message)
 	return started, nil
 }
 
-// waits reports whether an open session has got the message already. One that
-// waits in another session is not looked for; whichever gets it second
-// refuses it.
+// Bounds of a session's history, beyond which it takes no message until it
+// has run some of those that wait. A server ends a workflow at about 50,000
+// events or 50 MB, and what waited in it would be lost.
+const (
+	maxSessionEvents = 10_000
+	maxSessionBytes  = 16 << 20
+)
+
+// waits reports whether an open session has got the message already; ErrFull
+// if it has not and takes no more. One that waits in another session is not
+// looked for; whichever gets it second refuses it.
 func (c *Client) waits(ctx context.Context, session, id string) (bool, error) {
-	d, err := c.tc.DescribeWorkflow(ctx, workflows.SessionID(session), "")
+	d, err := c.tc.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
 	if err = fault(ctx, "session "+session, err); err != nil {
 		if errors.Is(err, ErrNotFound) {
 			return false, nil
 		}
 		return false, err
 	}
-	if d.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	info := d.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return false, nil
 	}
 	m, err := c.mail(ctx, session, id)
+	if err == nil && !m.arrived && (info.GetHistoryLength() > maxSessionEvents || info.GetHistorySizeBytes() > maxSessionBytes) {
+		err = fmt.Errorf("session %s: %w", session, ErrFull)
+	}
 	return m.arrived, err
 }
 
