@@ -104,9 +104,9 @@ func agentWait(ctx context.Context, g *Gateway, c *Call, p openclaw.AgentWaitPar
 	defer cancel()
 	pending := openclaw.AgentWaitResult{RunID: p.RunID, Status: openclaw.StatusTimeout}
 	run, err := g.store.Run(ctx, p.RunID)
-	for errors.Is(err, record.ErrNotFound) {
+	for again := 100 * time.Millisecond; errors.Is(err, record.ErrNotFound); again = min(2*again, 2*time.Second) {
 		// A message may still be on its way to its record.
-		if sleep(waiting, 200*time.Millisecond) != nil {
+		if sleep(waiting, again) != nil {
 			return pending, ctx.Err()
 		}
 		run, err = g.store.Run(ctx, p.RunID)

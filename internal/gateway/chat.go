@@ -98,8 +98,16 @@ func (g *Gateway) submit(ctx context.Context, c *Call, m message) (known, over b
 	if started.Session != m.key {
 		return false, false, keyUsed(m.id)
 	}
-	_, over, err = g.knownMessage(ctx, m)
-	return true, over, err
+	// It came just now: only its record tells whether it was the same message.
+	for range 10 {
+		if known, over, err = g.knownMessage(ctx, m); err != nil || known {
+			return true, over, err
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return true, false, err
+		}
+	}
+	return true, false, nil
 }
 
 // originGateway is the Origin.Kind of what comes by a gateway.

@@ -176,6 +176,9 @@ func linger(ctx context.Context) { pause(ctx.Done(), lingerTime) }
 
 // request starts to carry out a request.
 func (c *Conn) request(ctx context.Context, frame []byte) {
+	if c.out.ended() {
+		return // it would not be answered: the client is being sent away
+	}
 	req, refused := openclaw.DecodeRequest(frame)
 	if refused != nil {
 		if req.ID == "" {

@@ -24,6 +24,7 @@ const (
 	DetailRateLimited     = "RATE_LIMITED"
 	DetailNotFound        = "NOT_FOUND"
 	DetailTooMany         = "TOO_MANY_WATCHES"
+	DetailQueueFull       = "QUEUE_FULL"
 )
 
 // known are the errors of what the gateway stands on that a client may be
@@ -38,6 +39,7 @@ var known = []struct {
 	{durable.ErrConfirmExpired, DetailConfirmExpired},
 	{durable.ErrDigestMismatch, DetailDigestMismatch},
 	{durable.ErrQueued, DetailQueued},
+	{durable.ErrFull, DetailQueueFull},
 	{durable.ErrUnknownConfirm, openclaw.CodeApprovalNotFound},
 	{durable.ErrNothingToConfirm, openclaw.CodeApprovalNotFound},
 	{durable.ErrNoStep, DetailNotFound},

@@ -166,6 +166,13 @@ func (o *outbox) close(f farewell) bool {
 	return true
 }
 
+// ended reports whether nothing more is taken in.
+func (o *outbox) ended() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closing != nil
+}
+
 // free returns nil if at least half of the room is, or else a channel that is
 // closed when it is, or when the outbox was closed.
 func (o *outbox) free() <-chan struct{} {

@@ -292,6 +292,10 @@ func (f *faults) text(raw json.RawMessage, v reflect.Value, r *rules, at string)
 	if f.size(utf8.RuneCountInString(s), r, "characters", at) {
 		return
 	}
+	if strings.ContainsRune(s, 0) {
+		f.add(at, "must NOT have the character U+0000") // nor can it be kept anywhere
+		return
+	}
 	if len(r.oneof) > 0 && !slices.Contains(r.oneof, s) {
 		f.add(at, "must be equal to one of the allowed values (%s)", strings.Join(r.oneof, ", "))
 		return

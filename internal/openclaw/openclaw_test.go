@@ -128,6 +128,7 @@ func TestDecode(t *testing.T) {
 		{`{"sessionKey":"主会话主会","message":"hi"}`, ""},
 		{`{"sessionKey":"main","message":null}`, "at /message: must be string"},
 		{`{"sessionKey":"main","message":7}`, "at /message: must be string"},
+		{`{"sessionKey":"main","message":"a\u0000b"}`, "at /message: must NOT have the character U+0000"},
 		{`{` + ok + `,"mode":"now"}`, "at /mode: must be equal to one of the allowed values (steer, queue)"},
 		{`{` + ok + `,"limit":0}`, "at /limit: must be >= 1"},
 		{`{` + ok + `,"limit":1001}`, "at /limit: must be <= 1000"},

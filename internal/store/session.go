@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (s *Store) Sessions(ctx context.Context, f SessionFilter) (list []record.Se
 		total = int(n)
 		rows, err := t.ListSessions(ctx, sqldb.ListSessionsParams{
 			Deleted: f.Deleted, Agent: nullString(f.Agent), ActiveSince: nullTime(f.ActiveSince), Pattern: pattern,
-			Before: nullString(f.Before), MaxRows: limit(f.Limit), SkipRows: int32(max(0, f.Offset)),
+			Before: nullString(f.Before), MaxRows: limit(f.Limit), SkipRows: int32(min(max(0, f.Offset), math.MaxInt32)),
 		})
 		if err != nil {
 			return err
