@@ -284,11 +284,24 @@ func toSchedule(d client.ScheduleDescription) (Schedule, error) {
 		s.Next = d.Info.NextActionTimes[0].UTC()
 	}
 	for _, a := range d.Info.RecentActions {
+		due := dueOf(a, s.ID)
 		s.Recent = append(s.Recent, Firing{
-			Due: a.ScheduleTime.UTC(), At: a.ActualTime.UTC(), RunID: workflows.FireMessageID(s.ID, a.ScheduleTime), Session: workflows.FireSession(in, a.ScheduleTime),
+			Due: due, At: a.ActualTime.UTC(), RunID: workflows.FireMessageID(s.ID, due), Session: workflows.FireSession(in, due),
 		})
 	}
 	return s, nil
+}
+
+// dueOf is when a firing was due, as its workflow knows it. The time that the
+// server lists has the jitter in it; the one in the workflow's id has not.
+func dueOf(a client.ScheduleActionResult, id string) time.Time {
+	if w := a.StartWorkflowResult; w != nil {
+		due, err := time.Parse(time.RFC3339, strings.TrimPrefix(w.WorkflowID, workflows.FireWorkflowID(id)+"-"))
+		if err == nil {
+			return due.UTC()
+		}
+	}
+	return a.ScheduleTime.UTC()
 }
 
 // maxSchedules bounds how many schedules are listed.

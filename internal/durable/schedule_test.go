@@ -135,6 +135,35 @@ func TestScheduleFiresOnceIntoItsSession(t *testing.T) {
 	}
 }
 
+// TestJitterDoesNotHideTheRun: the server lists a firing at the time that
+// jitter gave it, and its run is named by the time at which it was due.
+func TestJitterDoesNotHideTheRun(t *testing.T) {
+	c, core := scheduler(t)
+	core.StartWorker(t)
+	s := hourly("s-jitter", "giveup")
+	s.Timing = durable.Timing{Every: 3 * time.Second, Jitter: 2900 * time.Millisecond}
+	id, err := c.CreateSchedule(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recent []durable.Firing
+	eventually(t, "it fired twice", func() bool {
+		s, err := c.DescribeSchedule(t.Context(), id)
+		recent = s.Recent
+		return err == nil && len(recent) >= 2
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, f := range recent {
+		if f.Due.Unix()%3 != 0 {
+			t.Errorf("due at %v, which is not every three seconds", f.Due)
+		}
+		if _, err := c.WaitResult(ctx, f.RunID); err != nil {
+			t.Errorf("run %s: %v", f.RunID, err)
+		}
+	}
+}
+
 func TestScheduleThatSkipsLeavesOutWhatWouldWait(t *testing.T) {
 	c, core := scheduler(t)
 	core.StartWorker(t)
