@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -42,7 +43,7 @@ func (r *run) receive(ctx workflow.Context) {
 		var i Instruction
 		if c.ReceiveAsync(&i) {
 			fault := r.checkInstruction(i)
-			if isApplication(fault, ErrRunOver) {
+			if isApplication(fault, ErrRunOver) || r.usedElse(i) {
 				r.leave(i.ID)
 			}
 			r.signalled(InstructName, fault, func() { r.add(i) })
@@ -136,8 +137,20 @@ func (r *run) checkInstruction(i Instruction) error {
 		return rejected(ErrInvalid, "an instruction needs a text, and an id of at most 200 bytes without spaces")
 	case len(i.Text) > agent.MaxInstruction:
 		return rejected(ErrInvalid, "the instruction is too long")
+	case r.usedElse(i):
+		return rejected(ErrInvalid, "the id of the instruction was used before with another text")
 	}
 	return nil
+}
+
+// seen is what a run remembers of an instruction: its id, a space, and a sum
+// of its text.
+func (i Instruction) seen() string { return i.ID + " " + i.Sum() }
+
+// usedElse reports whether the id of an instruction was that of another one.
+func (r *run) usedElse(i Instruction) bool {
+	return !slices.Contains(r.st.SeenIDs, i.seen()) &&
+		slices.ContainsFunc(r.st.SeenIDs, func(s string) bool { return strings.HasPrefix(s, i.ID+" ") })
 }
 
 func (r *run) checkMove(m Move) error {
@@ -167,10 +180,10 @@ func (r *run) abort(a Abort) {
 }
 
 func (r *run) add(i Instruction) {
-	if slices.Contains(r.st.SeenIDs, i.ID) {
+	if slices.Contains(r.st.SeenIDs, i.seen()) {
 		return
 	}
-	r.st.SeenIDs = append(r.st.SeenIDs, i.ID)
+	r.st.SeenIDs = append(r.st.SeenIDs, i.seen())
 	if n := len(r.st.SeenIDs) - maxSeenInstructions; n > 0 {
 		r.st.SeenIDs = slices.Delete(r.st.SeenIDs, 0, n)
 	}

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,23 @@ func TestInstructionThatCannotBeRecordedDoesNotEndTheRun(t *testing.T) {
 	if instructed != 2 {
 		t.Errorf("%d instructions tried, want 2: %q", instructed, s.log)
 	}
+}
+
+func TestInstructionWithAUsedIDIsLeftUnread(t *testing.T) {
+	s := asking()
+	e := env(t, s)
+	e.RegisterDelayedCallback(func() {
+		for _, text := range []string{"also this", "also this", "and that"} {
+			e.SignalWorkflow(workflows.InstructName, workflows.Instruction{ID: "i1", Text: text})
+		}
+		e.SignalWorkflow(workflows.ConfirmName, agent.Answer{Approved: true, By: "li"})
+	}, time.Minute)
+	e.ExecuteWorkflow(workflows.Run, input())
+	if out := outcome(t, e); !slices.Equal(out.Unread, []string{"i1"}) {
+		t.Errorf("unread %q", out.Unread)
+	}
+	wantLog(t, s, "begin do it", "think 1", "act click", "ask r1-c1-click0 批准", "decide approved by li", "act click granted by li",
+		"critic 1.0 done", "instruct after 1: also this", "think 2", "finish done ")
 }
 
 func TestMoveNeedsABrowser(t *testing.T) {

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"time"
 
@@ -74,6 +76,12 @@ type Instruction struct {
 	ID   string `json:"id"` // idempotency key
 	Text string `json:"text"`
 	By   string `json:"by,omitempty"`
+}
+
+// Sum tells apart the texts of instructions.
+func (i Instruction) Sum() string {
+	sum := sha256.Sum256([]byte(i.Text))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Move sends a run on to another browser.

@@ -45,7 +45,7 @@ type RunState struct {
 	Page      agent.Page     `json:"page,omitzero"`
 	Decided   []string       `json:"decided,omitempty"` // confirmation ids, newest last
 	Pending   []Instruction  `json:"pending,omitempty"`
-	SeenIDs   []string       `json:"seen_ids,omitempty"` // of instructions
+	SeenIDs   []string       `json:"seen_ids,omitempty"` // of instructions, see Instruction.seen
 	Unread    []string       `json:"unread,omitempty"`   // ids of instructions that came too late or could not be recorded
 	Allowed   []Allowed      `json:"allowed,omitempty"`  // for the rest of the run, newest last
 	Lines     []Line         `json:"lines,omitempty"`

@@ -353,6 +353,9 @@ func TestInstructReachesTheModel(t *testing.T) {
 	if _, err := c.Instruct(t.Context(), runID, workflows.Instruction{ID: "i1", Text: "also skip 张三", By: "tester"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.Instruct(t.Context(), runID, workflows.Instruction{ID: "i1", Text: "and skip 李四", By: "tester"}); !errors.Is(err, durable.ErrInvalid) {
+		t.Errorf("another text with the same id: %v, want ErrInvalid", err)
+	}
 	if err := second(c.Confirm(t.Context(), runID, agent.Answer{Approved: false})); err != nil {
 		t.Fatal(err)
 	}

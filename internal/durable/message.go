@@ -81,7 +81,8 @@ func (c *Client) Abort(ctx context.Context, runID string, a workflows.Abort) (Re
 	return Receipt{Queued: true}, nil
 }
 
-// Instruct adds an instruction to a run. An empty ID gets a new UUID v7.
+// Instruct adds an instruction to a run, once by its ID; that of another text
+// is ErrInvalid. An empty ID gets a new UUID v7.
 func (c *Client) Instruct(ctx context.Context, runID string, i workflows.Instruction) (Receipt, error) {
 	if i.ID == "" {
 		id, err := uuid.NewV7()
@@ -93,7 +94,7 @@ func (c *Client) Instruct(ctx context.Context, runID string, i workflows.Instruc
 	if i.Text == "" || len(i.Text) > agent.MaxInstruction {
 		return Receipt{}, fmt.Errorf("%w: an instruction has 1 to %d bytes, this one has %d", ErrInvalid, agent.MaxInstruction, len(i.Text))
 	}
-	return c.tell(ctx, runID, workflows.InstructName, updateID(workflows.InstructName, i.ID), i, nil)
+	return c.tell(ctx, runID, workflows.InstructName, updateID(workflows.InstructName, i.ID, i.Sum()), i, nil)
 }
 
 // Move sends a run on to another browser.
