@@ -33,7 +33,7 @@ func TestWrongCalls(t *testing.T) {
 		{"unknown flag", []string{"--listen", "x"}, nil, 2, "flag provided but not defined"},
 		{"argument", []string{"start"}, nil, 2, `unexpected argument "start"`},
 		{"no file", []string{"--config", "no.toml"}, nil, 2, "no.toml: no such file"},
-		{"for others without a token", nil, []string{"SGCLAW_GATEWAY_LISTEN=0.0.0.0:0"}, 2, "set SGCLAW_GATEWAY_TOKEN"},
+		{"for others with a short token", nil, []string{"SGCLAW_GATEWAY_LISTEN=0.0.0.0:0", "SGCLAW_GATEWAY_TOKEN=short"}, 2, "too short"},
 		{"no certificate", nil, []string{"SGCLAW_GATEWAY_TLS_CERT_FILE=no.pem", "SGCLAW_GATEWAY_TLS_KEY_FILE=no.key"}, 2, "gateway.tls_cert_file: open no.pem"},
 	}
 	for _, tt := range tests {
