@@ -92,17 +92,6 @@ func (f *failures) add(now time.Time) time.Duration {
 	return f.wait
 }
 
-// Succeeded forgets the failures of an address that showed a good token.
-func (b *Backoff) Succeeded(addr string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := network(addr)
-	if e, ok := b.byAddr[key]; ok {
-		b.order.Remove(e)
-		delete(b.byAddr, key)
-	}
-}
-
 // network is what an address is remembered by: an IPv6 address by its /64,
 // of which one customer has all addresses.
 func network(addr string) string {
