@@ -511,6 +511,41 @@ func park(b *testing.B, r *rig.Rig, c client.Client, host *rig.Host, runs int) [
 	return ids
 }
 
+// BenchmarkIdleSessions opens 10,000 sessions that have nothing to do, and
+// measures what they take of the worker's memory. Ten minutes later they
+// would have ended; a message opens one again.
+func BenchmarkIdleSessions(b *testing.B) {
+	const sessions = 10_000
+	r, c := bench(b, clicks(1), asks())
+	open := func(from, to int) {
+		var g errgroup.Group
+		g.SetLimit(32)
+		for i := from; i < to; i++ {
+			g.Go(func() error {
+				key := fmt.Sprintf("agent:main:panel:direct:%d", i)
+				_, err := c.SignalWithStartWorkflow(b.Context(), workflows.SessionID(key), workflows.AbortName, workflows.Abort{RunID: "none"},
+					client.StartWorkflowOptions{TaskQueue: workflows.AgentQueue, WorkflowTaskTimeout: workflows.TaskTimeout},
+					workflows.SessionType, workflows.SessionInput{Key: key})
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		// The worker has had the last one's first task once it answers.
+		key := fmt.Sprintf("agent:main:panel:direct:%d", to-1)
+		poll(b, "the last session", func() bool { _, err := r.Client.Inbox(b.Context(), key); return err == nil })
+	}
+	for b.Loop() {
+		open(0, 100)
+		before, resident := memory(b)
+		open(100, 100+sessions)
+		after, residentAfter := memory(b)
+		b.ReportMetric((after-before)/(1<<20), "MB/10k-sessions")
+		b.ReportMetric((residentAfter-resident)/(1<<20), "RSS-MB/10k-sessions")
+	}
+}
+
 // waiting counts the runs that have asked.
 func waiting(b *testing.B, c client.Client) int64 {
 	b.Helper()
