@@ -68,10 +68,6 @@ func (c *Conn) Who() access.Identity { return c.who }
 // openclaw.CapToolEvents.
 func (c *Conn) HasCap(name string) bool { return slices.Contains(c.caps, name) }
 
-// HasScope reports whether the client was granted a scope, or one that
-// includes it.
-func (c *Conn) HasScope(name string) bool { return covers(c.scopes, name) }
-
 // Audience is what the client's kind sees of a session that it uses without
 // having said how: chat events, and agent events where it can show them.
 func (c *Conn) Audience() Audience {

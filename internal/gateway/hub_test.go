@@ -471,7 +471,7 @@ func TestBadSessionKeys(t *testing.T) {
 	t.Parallel()
 	c := newStage(t).gateway(Config{}).connect(testToken)
 	for _, key := range []string{"a\x00b", strings.Repeat("x", 513)} {
-		if r := c.call("test.watch", from(key, 0)); r.OK || r.Error.Message != "invalid session key" {
+		if r := c.call("test.watch", from(key, 0)); r.OK || r.Error.Code != openclaw.CodeInvalidRequest {
 			t.Errorf("%q: %+v, %v", key, r, r.Error)
 		}
 	}
