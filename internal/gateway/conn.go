@@ -126,11 +126,7 @@ func (c *Conn) serve(ctx context.Context) {
 	ctx, c.abort = context.WithCancel(ctx)
 	defer c.abort()
 	if !c.g.join(c) {
-		code, reason := websocket.StatusCode(openclaw.CloseTryLater), "too many clients"
-		if c.g.ending() {
-			code, reason = openclaw.CloseRestart, "service restart"
-		}
-		_ = c.ws.Close(code, reason)
+		_ = c.ws.Close(openclaw.CloseRestart, "service restart")
 		return
 	}
 	var parts sync.WaitGroup

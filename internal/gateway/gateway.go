@@ -112,10 +112,11 @@ type Gateway struct {
 	// up is set once the database has answered.
 	up atomic.Bool
 
-	mu      sync.Mutex
-	conns   map[*Conn]struct{}
-	opening int // sockets whose handshake is under way
-	closed  bool
+	mu       sync.Mutex
+	conns    map[*Conn]struct{}
+	opening  int // sockets whose handshake is under way
+	admitted int // clients that were let in and have not joined
+	closed   bool
 }
 
 // New makes a gateway over a store, the feed of its events and the core,
@@ -156,29 +157,40 @@ func (g *Gateway) Ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// join takes in a connection, unless there are too many or the gateway ends.
+// reserve keeps a place for a client, unless there are too many; join or
+// release gives it up.
+func (g *Gateway) reserve() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.conns)+g.admitted >= g.cfg.MaxClients {
+		return false
+	}
+	g.admitted++
+	return true
+}
+
+func (g *Gateway) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.admitted--
+}
+
+// join takes in a connection that has a place, unless the gateway ends.
 func (g *Gateway) join(c *Conn) bool {
 	g.mu.Lock()
-	full := len(g.conns) >= g.cfg.MaxClients
+	g.admitted--
 	closed := g.closed
-	if !full && !closed {
+	if !closed {
 		g.conns[c] = struct{}{}
 	}
 	g.mu.Unlock()
-	if full || closed {
+	if closed {
 		return false
 	}
 	g.connected(1)
 	g.here.changed()
 	g.log.Info("client connected", "conn", c.id, "name", c.who.Name, "role", c.who.Role, "client", c.client.ID, "mode", c.client.Mode, "addr", c.addr)
 	return true
-}
-
-// ending reports whether the gateway takes in nobody any more.
-func (g *Gateway) ending() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closed
 }
 
 // leave forgets a connection.

@@ -256,7 +256,11 @@ func (g *Gateway) handshake(ctx context.Context, c *Conn, r *http.Request) bool 
 	slow.Stop()
 	if refused == nil {
 		c.ws.SetReadLimit(int64(g.cfg.MaxFrameBytes))
-		return c.writeNow(ctx, openclaw.Response{Type: openclaw.TypeResponse, ID: req.ID, OK: true, Payload: g.hello(c)}) == nil
+		err := c.writeNow(ctx, openclaw.Response{Type: openclaw.TypeResponse, ID: req.ID, OK: true, Payload: g.hello(c)})
+		if err != nil {
+			g.release()
+		}
+		return err == nil
 	}
 	g.counted(openclaw.MethodConnect, refused.Code, 0)
 	g.dropped("refused")
@@ -283,7 +287,8 @@ func closeFor(e *openclaw.Error) (code int, reason string) {
 	return openclaw.ClosePolicy, e.Message
 }
 
-// admit decides about a client, and fills in who it is.
+// admit decides about a client, and fills in who it is. Whoever is let in has
+// a place.
 func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, nonce string, r *http.Request) *openclaw.Error {
 	oldest := openclaw.ProtocolVersion
 	if p.Client.Mode == openclaw.ModeProbe {
@@ -313,10 +318,7 @@ func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, 
 		}
 		c.device = p.Device.ID
 	}
-	g.mu.Lock()
-	full := len(g.conns) >= g.cfg.MaxClients
-	g.mu.Unlock()
-	if full {
+	if !g.reserve() {
 		return openclaw.Unavailable("clients", "the gateway has as many clients as it may have (%d)", g.cfg.MaxClients)
 	}
 	if hash != nil {
