@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -51,6 +52,8 @@ type message struct {
 	mode         agent.Mode
 	timeout      time.Duration // of the run; 0 is the configured
 	native       bool          // its client sees events as they are
+	channel      string        // that it came by, if not the client's own
+	aside        []agent.Aside // what others said before it
 }
 
 // submit hands a message to its session, once. known reports whether it was
@@ -80,8 +83,8 @@ func (g *Gateway) submit(ctx context.Context, c *Call, m message) (known, over b
 		return true, over, nil
 	}
 	out := agent.Message{
-		ID: m.id, Text: m.text, BrowserID: m.browser, Mode: m.mode,
-		Origin:   agent.Origin{Kind: originGateway, Channel: c.Conn.Client().ID, User: c.Who.Name},
+		ID: m.id, Text: m.text, BrowserID: m.browser, Mode: m.mode, Aside: m.aside,
+		Origin:   agent.Origin{Kind: originGateway, Channel: cmp.Or(m.channel, c.Conn.Client().ID), User: c.Who.Name},
 		Settings: agent.Settings{Model: m.model, MaxTaskS: g.taskSeconds(m.timeout)},
 		At:       time.Now().UTC(),
 	}

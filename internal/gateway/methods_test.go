@@ -89,7 +89,7 @@ func TestPanelSeesARun(t *testing.T) {
 		t.Errorf("watch: %+v", w)
 	}
 	s := want[sent](c, "sgclaw.send", object{"sessionKey": key, "text": "WORDS approve hold:abc|def", "idempotencyKey": "r"})
-	if s != (sent{"r", key, false}) {
+	if s != (sent{RunID: "r", SessionKey: key, Agent: "main"}) {
 		t.Errorf("send: %+v", s)
 	}
 	native := func(kind agent.EventKind) agent.Event {

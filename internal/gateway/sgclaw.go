@@ -26,16 +26,20 @@ type (
 		LastSeq    int64  `json:"lastSeq"`
 	}
 	sendParams struct {
-		SessionKey     string     `json:"sessionKey" oc:"required,min=1"`
-		Text           string     `json:"text" oc:"required"`
-		IdempotencyKey string     `json:"idempotencyKey" oc:"required,min=1"`
-		Browser        string     `json:"browser" oc:"max=128"`
-		Mode           agent.Mode `json:"mode" oc:"oneof=|queue|steer|interrupt"`
+		SessionKey     string        `json:"sessionKey" oc:"min=1"`
+		From           *fromParams   `json:"from"` // instead of SessionKey
+		Text           string        `json:"text" oc:"required"`
+		Aside          []asideParams `json:"aside" oc:"max=20"` // agent.MaxAside
+		IdempotencyKey string        `json:"idempotencyKey" oc:"required,min=1"`
+		Browser        string        `json:"browser" oc:"max=128"`
+		Mode           agent.Mode    `json:"mode" oc:"oneof=|queue|steer|interrupt"`
 	}
 	sent struct {
 		RunID      string `json:"runId"`
 		SessionKey string `json:"sessionKey"`
 		Known      bool   `json:"known"`
+		Agent      string `json:"agent,omitempty"`
+		MatchedBy  string `json:"matchedBy,omitempty"` // of a message that came with From
 	}
 	queueResult struct {
 		Running string       `json:"running,omitempty"`
@@ -138,17 +142,18 @@ func unwatch(_ context.Context, g *Gateway, c *Call, p sessionParams) (any, erro
 }
 
 func send(ctx context.Context, g *Gateway, c *Call, p sendParams) (any, error) {
-	key, err := g.key(p.SessionKey, "")
+	to, err := g.place(p.SessionKey, p.From)
 	if err != nil {
 		return nil, err
 	}
 	known, _, err := g.submit(ctx, c, message{
-		key: key, agentID: g.agentOf(key), text: p.Text, id: p.IdempotencyKey, browser: p.Browser, mode: p.Mode, native: true,
+		key: to.key, agentID: to.agentID, text: p.Text, id: p.IdempotencyKey, browser: p.Browser, mode: p.Mode, native: true,
+		channel: to.channel, aside: asides(p.Aside),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return sent{p.IdempotencyKey, key, known}, nil
+	return sent{RunID: p.IdempotencyKey, SessionKey: to.key, Known: known, Agent: to.agentID, MatchedBy: to.matchedBy}, nil
 }
 
 // queue says what a session runs and what waits in it, from the record: no
