@@ -86,6 +86,8 @@ func TestTokensThatCannotBe(t *testing.T) {
 		"a long name":             {strings.Repeat("x", MaxName+1), RoleUser, 0},
 		"a line break":            {"a\nb", RoleUser, 0},
 		"broken UTF-8":            {"\xff", RoleUser, 0},
+		"the gateway's own":       {"operator", RoleUser, 0},
+		"nearly the gateway's":    {" Operator", RoleOperator, 0},
 		"a role that is none":     {"li", "admin", 0},
 		"no role":                 {"li", "", 0},
 		"an end before its start": {"li", RoleUser, -1},
@@ -93,6 +95,18 @@ func TestTokensThatCannotBe(t *testing.T) {
 		if secret, _, err := New(c.name, c.role, c.ttl); !errors.Is(err, ErrInvalid) || secret != "" {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// Who chose the name is told what is wrong with it.
+func TestNameOfTheGatewaysToken(t *testing.T) {
+	t.Parallel()
+	_, _, err := New(OperatorName, RoleOperator, 0)
+	if want := `invalid token: the name "operator" is that of the gateway's own token in records; choose another`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, _, err := New("operator of the night shift", RoleOperator, 0); err != nil {
+		t.Errorf("a name that only begins so: %v", err)
 	}
 }
 
@@ -153,7 +167,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestBackoffKnowsNetworks(t *testing.T) {
+func TestNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ addr, want string }{
 		{"192.0.2.1:80", "192.0.2.1"},
@@ -165,8 +179,8 @@ func TestBackoffKnowsNetworks(t *testing.T) {
 		{"@", "@"},
 		{"", ""},
 	} {
-		if got := network(c.addr); got != c.want {
-			t.Errorf("network(%q) = %q, want %q", c.addr, got, c.want)
+		if got := Network(c.addr); got != c.want {
+			t.Errorf("Network(%q) = %q, want %q", c.addr, got, c.want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func NewBackoff(now func() time.Time) *Backoff {
 func (b *Backoff) Wait(addr string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	e, ok := b.byAddr[network(addr)]
+	e, ok := b.byAddr[Network(addr)]
 	if !ok {
 		return 0
 	}
@@ -57,7 +57,7 @@ func (b *Backoff) Wait(addr string) time.Duration {
 func (b *Backoff) Failed(addr string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, key := b.now(), network(addr)
+	now, key := b.now(), Network(addr)
 	e, ok := b.byAddr[key]
 	if !ok {
 		if b.order.Len() == maxAddresses {
@@ -92,9 +92,10 @@ func (f *failures) add(now time.Time) time.Duration {
 	return f.wait
 }
 
-// network is what an address is remembered by: an IPv6 address by its /64,
-// of which one customer has all addresses.
-func network(addr string) string {
+// Network is what an address, with or without a port, is remembered by: an
+// IPv6 address by its /64, of which one customer has all addresses. What is
+// not an IP address is its own network.
+func Network(addr string) string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
 		ap, err := netip.ParseAddrPort(addr)

@@ -29,6 +29,10 @@ var ErrInvalid = errors.New("invalid token")
 // MaxName bounds a token's name, in bytes.
 const MaxName = 100
 
+// OperatorName is how records name who acts with the gateway's own token. No
+// other token may have this name.
+const OperatorName = "operator"
+
 // prefix lets people, and scanners of leaked secrets, tell what a secret is
 // for.
 const prefix = "sgc_"
@@ -65,6 +69,8 @@ func New(name string, role Role, ttl time.Duration) (secret string, t Token, err
 		return "", t, fmt.Errorf("%w: name of %d bytes, at most %d are allowed", ErrInvalid, len(name), MaxName)
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
 		return "", t, fmt.Errorf("%w: name with control characters or broken UTF-8", ErrInvalid)
+	case strings.EqualFold(strings.TrimSpace(name), OperatorName):
+		return "", t, fmt.Errorf("%w: the name %q is that of the gateway's own token in records; choose another", ErrInvalid, OperatorName)
 	case !role.Valid():
 		return "", t, fmt.Errorf("%w: there is no role %q", ErrInvalid, role)
 	case ttl < 0:
