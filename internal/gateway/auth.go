@@ -72,7 +72,7 @@ func roleFor(r access.Role, scopes []string) access.Role {
 }
 
 // OperatorName is who acts with the gateway's own token.
-const OperatorName = "operator"
+const OperatorName = access.OperatorName
 
 // doorkeeper checks tokens.
 type doorkeeper struct {
@@ -84,28 +84,58 @@ type doorkeeper struct {
 	// known are hashes of secrets that were good once: they need not wait
 	// because somebody else at the same address guesses.
 	known map[[sha256.Size]byte]struct{}
+	// opening are the sockets whose handshake is under way, by network.
+	opening map[string]int
 }
 
-const maxKnown = 10_000
+const (
+	maxKnown = 10_000
+	// maxOpeningOfOne bounds opening for each network, so that none keeps
+	// out everybody else. Behind a proxy all clients are of one network: it
+	// must do for all of them that reconnect at once.
+	maxOpeningOfOne = maxOpening / 4
+)
 
 func newDoorkeeper(token string, s *store.Store) *doorkeeper {
-	return &doorkeeper{token: token, store: s, backoff: access.NewBackoff(time.Now), known: map[[sha256.Size]byte]struct{}{}}
+	return &doorkeeper{token: token, store: s, backoff: access.NewBackoff(time.Now), known: map[[sha256.Size]byte]struct{}{}, opening: map[string]int{}}
 }
 
-// admit returns who has a secret. hash is by what the store finds its token,
-// nil for the gateway's own.
-func (d *doorkeeper) admit(ctx context.Context, secret, addr string) (who access.Identity, hash []byte, refused *openclaw.Error) {
+// enter keeps a place for a handshake with an address, unless those of its
+// network are all taken; left gives it up.
+func (d *doorkeeper) enter(addr string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	network := access.Network(addr)
+	if d.opening[network] >= maxOpeningOfOne {
+		return false
+	}
+	d.opening[network]++
+	return true
+}
+
+func (d *doorkeeper) left(addr string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	network := access.Network(addr)
+	if d.opening[network]--; d.opening[network] == 0 {
+		delete(d.opening, network)
+	}
+}
+
+// admit returns who has a secret, and its token as the store has it, empty for
+// the gateway's own.
+func (d *doorkeeper) admit(ctx context.Context, secret, addr string) (who access.Identity, t access.Token, refused *openclaw.Error) {
 	if secret == "" {
-		return who, nil, openclaw.TokenMissing()
+		return who, t, openclaw.TokenMissing()
 	}
 	digest := sha256.Sum256([]byte(secret))
 	d.mu.Lock()
 	_, known := d.known[digest]
 	d.mu.Unlock()
 	if wait := d.backoff.Wait(addr); wait > 0 && !known {
-		return who, nil, openclaw.RateLimited(wait)
+		return who, t, openclaw.RateLimited(wait)
 	}
-	who, hash, err := d.identify(ctx, secret)
+	who, t, err := d.identify(ctx, secret)
 	switch {
 	case err == nil:
 		d.mu.Lock()
@@ -114,9 +144,9 @@ func (d *doorkeeper) admit(ctx context.Context, secret, addr string) (who access
 		}
 		d.known[digest] = struct{}{}
 		d.mu.Unlock()
-		return who, hash, nil
+		return who, t, nil
 	case !refusal(err):
-		return who, nil, openclaw.Unavailable("database", "the token cannot be checked just now: the database is away; retry shortly")
+		return who, t, openclaw.Unavailable("database", "the token cannot be checked just now: the database is away; retry shortly")
 	}
 	d.mu.Lock()
 	delete(d.known, digest)
@@ -124,20 +154,20 @@ func (d *doorkeeper) admit(ctx context.Context, secret, addr string) (who access
 	d.backoff.Failed(addr)
 	switch {
 	case errors.Is(err, access.ErrRevoked), errors.Is(err, access.ErrExpired):
-		return who, nil, openclaw.TokenMismatch(err.Error())
+		return who, t, openclaw.TokenMismatch(err.Error())
 	}
-	return who, nil, openclaw.TokenMismatch("it is neither the gateway's nor one that `starter token` made")
+	return who, t, openclaw.TokenMismatch("it is neither the gateway's nor one that `starter token` made")
 }
 
-// identify returns who has a secret; an error that is a refusal says that
-// nobody has.
-func (d *doorkeeper) identify(ctx context.Context, secret string) (access.Identity, []byte, error) {
+// identify returns who has a secret, and its token as admit does; an error
+// that is a refusal says that nobody has.
+func (d *doorkeeper) identify(ctx context.Context, secret string) (access.Identity, access.Token, error) {
 	if access.Same(d.token, secret) {
-		return access.Identity{Name: OperatorName, Role: access.RoleOperator}, nil, nil
+		return access.Identity{Name: OperatorName, Role: access.RoleOperator}, access.Token{}, nil
 	}
 	hash, err := access.Hash(secret)
 	if err != nil {
-		return access.Identity{}, nil, err
+		return access.Identity{}, access.Token{}, err
 	}
 	t, err := d.store.TokenByHash(ctx, hash)
 	if errors.Is(err, record.ErrNotFound) {
@@ -147,9 +177,9 @@ func (d *doorkeeper) identify(ctx context.Context, secret string) (access.Identi
 		err = access.Verify(secret, t, time.Now())
 	}
 	if err != nil {
-		return access.Identity{}, nil, err
+		return access.Identity{}, access.Token{}, err
 	}
-	return t.Identity(), hash, nil
+	return t.Identity(), t, nil
 }
 
 // refusal reports whether an error is about the token, and not about
@@ -159,7 +189,8 @@ func refusal(err error) bool {
 }
 
 // stillGood reports whether a token that let somebody in would do so now. If
-// that cannot be found out, it would.
+// that cannot be found out, it would; what is known without the store, that its
+// time is over, is for Conn.expired to tell.
 func (d *doorkeeper) stillGood(ctx context.Context, hash []byte) bool {
 	if hash == nil {
 		return true

@@ -30,19 +30,20 @@ const (
 
 // Conn is a client's connection. Its methods are safe for concurrent use.
 type Conn struct {
-	g      *Gateway
-	id     string
-	addr   string // host:port
-	ws     *websocket.Conn
-	out    *outbox
-	since  time.Time
-	client openclaw.Client
-	caps   []string
-	scopes []string
-	who    access.Identity
-	holds  access.Role // of its token; who's is the one in which it acts
-	hash   []byte      // of its token; nil for the gateway's own
-	device string      // its id, if the signature was checked
+	g       *Gateway
+	id      string
+	addr    string // host:port
+	ws      *websocket.Conn
+	out     *outbox
+	since   time.Time
+	client  openclaw.Client
+	caps    []string
+	scopes  []string
+	who     access.Identity
+	holds   access.Role // of its token; who's is the one in which it acts
+	hash    []byte      // of its token; nil for the gateway's own
+	expires time.Time   // of its token; zero if never
+	device  string      // its id, if the signature was checked
 
 	inFlight atomic.Int32
 	writing  atomic.Bool        // a write is under way
@@ -308,8 +309,12 @@ func (c *Conn) writeOne(ctx context.Context, text []byte) error {
 	return err
 }
 
+// expired reports whether the time of the client's token is over. It needs no
+// database, which may be away.
+func (c *Conn) expired(now time.Time) bool { return !c.expires.IsZero() && !now.Before(c.expires) }
+
 // keepAlive sends ticks, and ends the connection when the client does not
-// answer a ping.
+// answer a ping, or its token's time is over.
 func (c *Conn) keepAlive(ctx context.Context) {
 	tick := time.NewTicker(c.g.cfg.TickInterval)
 	defer tick.Stop()
@@ -318,6 +323,13 @@ func (c *Conn) keepAlive(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
+			if c.expired(now) {
+				if c.end(openclaw.ClosePolicy, "the token is no longer good", true) {
+					c.g.log.Info("token is no longer good", "conn", c.id, "name", c.who.Name)
+					c.g.dropped("token")
+				}
+				return
+			}
 			c.Send(&Frame{Event: openclaw.EventTick, Payload: openclaw.Tick{TS: now.UnixMilli()}})
 		}
 		waiting, cancel := context.WithTimeout(ctx, c.g.cfg.PongTimeout)

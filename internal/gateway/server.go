@@ -181,12 +181,16 @@ func (g *Gateway) patrol(ctx context.Context) {
 // socket upgrades a request and serves the connection.
 func (g *Gateway) socket(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
-	full := g.opening >= maxOpening || g.closed
-	if !full {
+	closed := g.closed
+	full := !closed && (g.opening >= maxOpening || !g.door.enter(r.RemoteAddr))
+	if !closed && !full {
 		g.opening++
 	}
 	g.mu.Unlock()
 	if full {
+		g.dropped("handshake")
+	}
+	if closed || full {
 		http.Error(w, "too many connections are being opened", http.StatusServiceUnavailable)
 		return
 	}
@@ -194,6 +198,7 @@ func (g *Gateway) socket(ctx context.Context, w http.ResponseWriter, r *http.Req
 		g.mu.Lock()
 		g.opening--
 		g.mu.Unlock()
+		g.door.left(r.RemoteAddr)
 	})
 	defer opened()
 	// The origin is checked in the handshake, where a browser's page can be
@@ -308,7 +313,7 @@ func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, 
 	}
 	bounded, cancel := context.WithTimeout(ctx, g.cfg.HandshakeTimeout)
 	defer cancel()
-	who, hash, refused := g.door.admit(bounded, p.Auth.Secret(), c.addr)
+	who, token, refused := g.door.admit(bounded, p.Auth.Secret(), c.addr)
 	if refused != nil {
 		return refused
 	}
@@ -321,7 +326,7 @@ func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, 
 	if !g.reserve() {
 		return openclaw.Unavailable("clients", "the gateway has as many clients as it may have (%d)", g.cfg.MaxClients)
 	}
-	if hash != nil {
+	if token.ID != "" {
 		go func() {
 			touching, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
@@ -330,7 +335,7 @@ func (g *Gateway) admit(ctx context.Context, c *Conn, p openclaw.ConnectParams, 
 			}
 		}()
 	}
-	c.client, c.caps, c.hash = p.Client, p.Caps, hash
+	c.client, c.caps, c.hash, c.expires = p.Client, p.Caps, token.Hash, token.ExpiresAt
 	c.scopes = grant(who.Role, p.Scopes)
 	c.holds = who.Role
 	who.Role = roleFor(who.Role, c.scopes)

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -365,6 +366,108 @@ func TestRevokedWhileConnected(t *testing.T) {
 		t.Errorf("closed with %v", got)
 	}
 	other.await(openclaw.EventTick)
+}
+
+// Nor does it while the database, which cannot be asked, is away.
+func TestExpiryWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	g := s.gateway(Config{TickInterval: 20 * time.Millisecond})
+	lasting, _ := s.token(access.RoleUser)
+	secret, token, err := access.New("short", access.RoleUser, 3*time.Second)
+	if err == nil {
+		err = s.store.InsertToken(t.Context(), token)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, other := g.connect(secret), g.connect(lasting)
+	s.store.Close()
+	if got := c.ended(); got.Code != openclaw.ClosePolicy || got.Reason != "the token is no longer good" {
+		t.Errorf("closed with %v", got)
+	}
+	if time.Now().Before(token.ExpiresAt) {
+		t.Error("the connection ended before its token")
+	}
+	other.await(openclaw.EventTick)
+	if r := other.call("test.echo", struct{}{}); !r.OK {
+		t.Errorf("one whose token lasts: %v", r.Error)
+	}
+}
+
+// Who opens sockets and says nothing keeps out only who shares the address,
+// and only until a handshake ends.
+func TestHalfOpenOfOneAddress(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	tel, err := telemetry.Start(t.Context(), s.quiet(), telemetry.Config{Service: "gateway"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close()
+	g := s.gateway(Config{HandshakeTimeout: 10 * time.Minute, Telemetry: tel})
+	open := func(from string) (*websocket.Conn, int) {
+		t.Helper()
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		transport := &http.Transport{DialContext: dialer.DialContext}
+		ws, resp, err := websocket.Dial(t.Context(), "ws://"+g.addr+"/ws", &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
+		t.Cleanup(transport.CloseIdleConnections)
+		if err != nil {
+			if resp == nil {
+				t.Fatal(err)
+			}
+			return nil, resp.StatusCode
+		}
+		t.Cleanup(func() { ws.CloseNow() })
+		return ws, resp.StatusCode
+	}
+	letIn := func(ws *websocket.Conn) {
+		t.Helper()
+		c := &peer{t: t, ws: ws}
+		c.await(openclaw.EventChallenge)
+		if r := c.call(openclaw.MethodConnect, connectParams(testToken)); !r.OK {
+			t.Fatalf("connect: %v", r.Error)
+		}
+	}
+	const one, another = "127.0.0.1", "127.0.0.2"
+	var silent []*websocket.Conn
+	for i := range maxOpeningOfOne {
+		ws, status := open(one)
+		if ws == nil {
+			t.Fatalf("socket %d: status %d", i, status)
+		}
+		silent = append(silent, ws)
+	}
+	for range 3 {
+		if _, status := open(one); status != http.StatusServiceUnavailable {
+			t.Errorf("one more: status %d", status)
+		}
+	}
+	if _, metrics := get(t, "http://"+g.addr+"/metrics", nil); !strings.Contains(metrics, `sgclaw_gateway_dropped_total{reason="handshake"} 3`) {
+		t.Error("what was refused is not counted")
+	}
+	ws, status := open(another)
+	if ws == nil {
+		t.Fatalf("another address: status %d", status)
+	}
+	letIn(ws)
+
+	reopened := func() bool {
+		ws, _ := open(one)
+		return ws != nil
+	}
+	letIn(silent[0])
+	waitFor(t, "the place of a client that was let in", reopened)
+	silent[1].CloseNow()
+	waitFor(t, "the place of a client that left", reopened)
+	for _, ws := range silent[2:] {
+		ws.CloseNow()
+	}
+	waitFor(t, "only the last two to be remembered", func() bool {
+		g.door.mu.Lock()
+		defer g.door.mu.Unlock()
+		return cmp.Equal(g.door.opening, map[string]int{one: 2})
+	})
 }
 
 // Clients are told that the gateway comes back.
