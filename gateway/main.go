@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -89,7 +88,7 @@ func serve(ctx context.Context, log *slog.Logger, logs *gateway.Logs, cfg *confi
 	if err != nil {
 		return err
 	}
-	tel, err := telemetry.Start(ctx, log, telemetry.Config{Service: "gateway", Getenv: lookup(env)})
+	tel, err := telemetry.Start(ctx, log, telemetry.Config{Service: "gateway", Getenv: config.Getenv(env)})
 	if err != nil {
 		return err
 	}
@@ -165,18 +164,4 @@ func agents(cfg *config.Config) []gateway.Agent {
 		}
 	}
 	return out
-}
-
-// lookup finds a variable in an environment; the last one counts, as it does
-// for a process.
-func lookup(env []string) func(string) string {
-	return func(name string) string {
-		value := ""
-		for _, kv := range env {
-			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-				value = v
-			}
-		}
-		return value
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"sgclaw/internal/build"
+	"sgclaw/internal/config"
 	"sgclaw/internal/locale"
 	"sgclaw/internal/oa"
 	"sgclaw/internal/scripted"
@@ -54,8 +54,8 @@ func run(ctx context.Context, args, env []string, stdin *os.File, stdout, stderr
 	return 0
 }
 
-// config fills what demo and up have in common.
-func config(cmd *cobra.Command, env []string, out io.Writer, cfg *stack.Config) {
+// settings fills what demo and up have in common.
+func settings(cmd *cobra.Command, env []string, out io.Writer, cfg *stack.Config) {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0]
@@ -66,25 +66,12 @@ func config(cmd *cobra.Command, env []string, out io.Writer, cfg *stack.Config) 
 	cmd.Flags().BoolVar(&cfg.Headless, "headless", !display(env), "run the browser without a window")
 }
 
-// lookup finds a variable in an environment.
-func lookup(env []string) func(string) string {
-	return func(name string) string {
-		value := ""
-		for _, kv := range env {
-			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-				value = v
-			}
-		}
-		return value
-	}
-}
-
 // display reports whether a window can be shown.
 func display(env []string) bool {
 	if os.PathSeparator == '\\' {
 		return true
 	}
-	getenv := lookup(env)
+	getenv := config.Getenv(env)
 	return getenv("DISPLAY") != "" || getenv("WAYLAND_DISPLAY") != "" || getenv("__CFBundleIdentifier") != ""
 }
 
@@ -115,7 +102,7 @@ func upCommand(env []string, stdout, stderr io.Writer) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Dir, "dir", filepath.Join(".data", "up"), "where data and logs are kept")
-	config(cmd, env, stdout, &cfg)
+	settings(cmd, env, stdout, &cfg)
 	return cmd
 }
 
@@ -132,7 +119,7 @@ func demoCommand(env []string, stdin *os.File, stdout, stderr io.Writer) *cobra.
 			}
 			defer s.Close()
 			person := term.IsTerminal(int(stdin.Fd()))
-			if err := s.Demo(cmd.Context(), stack.Terminal{In: stdin, Out: stdout, Err: stderr, Person: person, Lang: locale.Detect(lookup(env))}); err != nil {
+			if err := s.Demo(cmd.Context(), stack.Terminal{In: stdin, Out: stdout, Err: stderr, Person: person, Lang: locale.Detect(config.Getenv(env))}); err != nil {
 				return err
 			}
 			if keep {
@@ -144,7 +131,7 @@ func demoCommand(env []string, stdin *os.File, stdout, stderr io.Writer) *cobra.
 	}
 	cmd.Flags().StringVar(&cfg.Dir, "dir", filepath.Join(".data", "demo"), "where data and logs are kept; emptied first")
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep everything running afterwards, to look around")
-	config(cmd, env, stdout, &cfg)
+	settings(cmd, env, stdout, &cfg)
 	return cmd
 }
 

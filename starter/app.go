@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
-	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -70,15 +69,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-func (a *app) getenv(name string) string {
-	value := ""
-	for _, kv := range a.env {
-		if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-			value = v // the last one counts, as for processes
-		}
-	}
-	return value
-}
+func (a *app) getenv(name string) string { return config.Getenv(a.env)(name) }
 
 func (a *app) close() {
 	if a.dc != nil {

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -79,7 +78,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 
 // serve connects, works until ctx ends, and drains.
 func serve(ctx context.Context, log *slog.Logger, cfg *config.Config, env []string) error {
-	getenv := lookup(env)
+	getenv := config.Getenv(env)
 	db, err := backend.Store(ctx, log, cfg)
 	if err != nil {
 		return err
@@ -188,18 +187,4 @@ func newModel(log *slog.Logger, cfg *config.Config) (llm.Model, func(string) (ll
 	})
 	model, err := all.named(cfg.LLM.Model)
 	return model, all.named, err
-}
-
-// lookup finds a variable in an environment; the last one counts, as it does
-// for a process.
-func lookup(env []string) func(string) string {
-	return func(name string) string {
-		value := ""
-		for _, kv := range env {
-			if k, v, ok := strings.Cut(kv, "="); ok && k == name {
-				value = v
-			}
-		}
-		return value
-	}
 }
